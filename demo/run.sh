@@ -1,0 +1,166 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Show brig at work: three languages, four hostile programs, a receipt, what the host offers.
+#
+#     demo/run.sh          (or `make demo`, which builds first)
+#
+# Every step states what should happen and is checked. Status 0 when all was as it should be.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+brig=${BRIG:-$PWD/out/bin/brig}
+level=()
+wrong=0
+
+title() {
+	if [ -t 1 ]; then printf '\n\033[1m%s\033[0m\n' "$*"; else printf '\n== %s\n' "$*"; fi
+}
+
+say() {
+	printf '%s\n' "$*"
+}
+
+quote() {
+	printf '%s\n' "$1" | sed 's/^/   | /'
+}
+
+# verdict CONDITION_STATUS TEXT: one line that says whether the step went as it should.
+verdict() {
+	if [ "$1" -eq 0 ]; then
+		say "   ok: $2"
+	else
+		say "   NOT AS IT SHOULD BE: $2"
+		wrong=$((wrong + 1))
+	fi
+}
+
+# run STATUS WHY ARGUMENT...: run brig, show the command's output, compare its exit status.
+# The output stays in $output.
+run() {
+	local want=$1 why=$2 status
+	shift 2
+	output=$("$brig" run "${level[@]}" "$@" </dev/null 2>&1)
+	status=$?
+	[ -z "$output" ] || quote "$output"
+	[ "$status" -eq "$want" ]
+	verdict $? "exit status $status${why:+, $why}"
+}
+
+# holds TEXT WHY: the last output must contain TEXT.
+holds() {
+	[[ $output == *"$1"* ]]
+	verdict $? "$2"
+}
+
+if [ ! -x "$brig" ]; then
+	say "demo: $brig is not there; run 'make build' first" >&2
+	exit 1
+fi
+
+title "Which level can this host give to $(id -un)?"
+problem=$("$brig" run shell -c true </dev/null 2>&1)
+case $? in
+0)
+	say "   'standard', the default: namespaces, cgroups, Landlock, seccomp."
+	;;
+126)
+	say "   'standard' was refused:"
+	quote "$problem"
+	say "   So this demo asks for '--level degraded-ok': rlimits and a watcher stand in for cgroups,"
+	say "   and the receipt below names what is missing. Run it as root to see the full jail."
+	level=(--level degraded-ok)
+	;;
+*)
+	say "   none: brig failed:"
+	quote "$problem"
+	exit 1
+	;;
+esac
+
+title "Python: brig run python -c ..."
+run 0 "" python -c 'import os, platform
+print("squares:", sum(n * n for n in range(1000)))
+print("uid", os.getuid(), "on", platform.node(), "in", os.getcwd())'
+holds "uid 1000 on brig in /workspace" "an ordinary user on a host of its own"
+
+title "JavaScript: brig run javascript -c ..."
+run 0 "" javascript -c 'console.log("primes:", [...Array(30).keys()].filter(
+	n => n > 1 && ![...Array(n).keys()].some(d => d > 1 && n % d === 0)).join(" "))'
+holds "primes: 2 3 5 7" "the host's Node.js, inside the box"
+
+title "Shell: brig run shell -c ...  (what does the box see?)"
+# shellcheck disable=SC2016  # the box's shell expands it
+run 0 "" shell -c 'id; echo "root:" /*; seen=
+for dir in /root /home /var /sys; do [ ! -e $dir ] || seen="$seen $dir"; done; echo "beyond that:${seen:- nothing}"
+echo "interfaces:" $(tail -n +3 /proc/net/dev | cut -d: -f1)'
+holds "beyond that: nothing" "of the host's files only /usr and what it needs"
+holds "interfaces: lo" "no network interface but its own loopback"
+
+title "Hostile: read secrets, reach the network"
+run 0 "the program ran to its end and got nothing" python -c 'import os, socket
+tried = through = 0
+def attempt(what, action):
+    global tried, through
+    tried += 1
+    try:
+        print("GOT THROUGH:", what, action())
+        through += 1
+    except OSError as error:
+        print("%-32s %s" % (what, error.strerror or error))
+attempt("read /etc/shadow", lambda: open("/etc/shadow").read())
+attempt("read the init process memory", lambda: open("/proc/1/mem", "rb").read(1))
+attempt("write to /usr/bin", lambda: open("/usr/bin/evil", "w"))
+attempt("connect to 1.1.1.1", lambda: socket.create_connection(("1.1.1.1", 80), 2))
+attempt("raw network socket", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
+attempt("become root", lambda: os.setuid(0))
+print(tried, "attempts,", through, "got through")'
+holds "6 attempts, 0 got through" "every attempt failed"
+
+title "Hostile: a fork bomb (--pids 32)"
+before=$SECONDS
+run 0 "the bomb went off inside" --pids 32 --timeout 10s python -c 'import os, time
+children = 0
+try:
+    while True:
+        if os.fork() == 0:
+            time.sleep(60)
+        children += 1
+except OSError as error:
+    print("fork stopped:", error.strerror, "within the limit" if 0 < children <= 32 else "at %d" % children)'
+holds "within the limit" "no more than its share of processes"
+[ $((SECONDS - before)) -lt 30 ]
+verdict $? "nobody waited for its children, asleep for a minute: the box ends with its program"
+
+title "Hostile: eat memory (--memory 64M)"
+run 137 "killed for its memory" --memory 64M --timeout 20s python -c 'hoard = []
+while True:
+    hoard.append(bytearray(1 << 20))'
+
+title "Hostile: run for ever (--timeout 1s)"
+run 124 "the time was up" --timeout 1s shell -c 'trap "" TERM INT; while :; do :; done'
+
+title "A receipt: what was enforced"
+receipt=$("$brig" run "${level[@]}" --json python -c 'print("hello")' </dev/null 2>/dev/null)
+/usr/bin/python3 - "$receipt" <<'END'
+import json
+import sys
+
+result = json.loads(sys.argv[1])
+receipt = result["receipt"]
+print("   state %s, level required %s, achieved %s, verified %s" % (
+    result["state"], receipt["level_required"], receipt["level_achieved"], receipt["verified"]))
+for layer in receipt["layers"]:
+    print("   %-14s %-9s %s" % (layer["name"], "enforced" if layer["enforced"] else "MISSING",
+                                layer.get("detail") or ""))
+sys.exit(0 if result["state"] == "finished" and receipt["verified"] and receipt["layers"] else 1)
+END
+verdict $? "a receipt like this comes with every run (--receipt, --json)"
+
+title "What this host offers: brig doctor"
+"$brig" doctor 2>&1 | sed 's/^/   /'
+
+title "Summary"
+if [ "$wrong" -ne 0 ]; then
+	say "demo: $wrong steps did NOT go as they should"
+	exit 1
+fi
+say "demo: all as it should be. Your turn: $brig run python -c 'print(1)'"

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* brig: the command. */
+
+#include <stdio.h>
+
+#include "base/str.h"
+#include "cli/cmd.h"
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *help;
+} commands[] = {
+	{ "run", cmd_run, "run code in a box" },
+	{ "doctor", cmd_doctor, "what this host can do, layer by layer, and how to get the rest" },
+};
+
+static void help(FILE *to)
+{
+	(void)fprintf(to, "brig runs code that nobody should trust, and gives back output, files and a "
+	                  "receipt.\n\nUsage: brig COMMAND [OPTIONS]\n\n");
+	for (size_t i = 0; i < ELEMENTSOF(commands); i++)
+		(void)fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].help);
+	(void)fprintf(to, "\n  --help     this text; \"brig COMMAND --help\" for a command's\n"
+	                  "  --version  %s\n",
+	              BRIG_VERSION);
+}
+
+int main(int argc, char **argv)
+{
+	const char *word = argc > 1 ? argv[1] : NULL;
+
+	if (!word) {
+		help(stderr);
+		return 2;
+	}
+	if (streq(word, "--help") || streq(word, "-h") || streq(word, "help")) {
+		help(stdout);
+		return 0;
+	}
+	if (streq(word, "--version")) {
+		(void)printf("brig %s\n", BRIG_VERSION);
+		return 0;
+	}
+	for (size_t i = 0; i < ELEMENTSOF(commands); i++)
+		if (streq(word, commands[i].name))
+			return commands[i].run(argc - 1, argv + 1);
+	(void)fprintf(stderr, "brig: no command \"%.40s\"\n      the commands are:", word);
+	for (size_t i = 0; i < ELEMENTSOF(commands); i++)
+		(void)fprintf(stderr, " %s", commands[i].name);
+	(void)fprintf(stderr, "; see \"brig --help\"\n");
+	return 2;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The caller's side of brig-launch: starting it, handing it plans, hearing of boxes. */
+
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "model/launch_msg.h"
+#include "model/plan.h"
+
+struct launcher {
+	int sock;
+	pid_t pid;
+	uint64_t next_id;
+};
+
+/* The descriptors of a started box that the caller holds. */
+struct box_fds {
+	int pidfd; /* of its init */
+	int control;
+	int in, out, errout; /* our ends of its stdio */
+};
+
+/* path NULL: the brig-launch that was installed with this program. */
+int launcher_start(struct launcher *l, const char *path, struct err *err);
+/* Ends it and everything it still holds; waits for it. */
+void launcher_stop(struct launcher *l);
+/*
+ * Sends the plan and makes the box's pipes. The answer comes later: LAUNCH_STARTED or _FAILED on
+ * l->sock with this id.
+ */
+int launcher_send(struct launcher *l, const struct plan *plan, uint64_t *ret_id,
+                  struct box_fds *ret_fds, struct err *err);
+int launcher_kill(struct launcher *l, uint64_t id);
+/* One message; *ret_pidfd is FD_NONE unless STARTED. -EPIPE when the launcher is gone. */
+int launcher_recv(struct launcher *l, struct launch_reply *ret, int *ret_pidfd);
+
+void box_fds_init(struct box_fds *f);
+void box_fds_close(struct box_fds *f);

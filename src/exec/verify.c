@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exec/verify.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+
+#define PROC_TEXT_MAX 32768
+
+struct look {
+	const struct plan *plan;
+	const struct box_facts *facts;
+	struct receipt *receipt;
+	struct err *err;
+	uint32_t seen; /* LAYER_BITs found in force */
+	int code_dir, init_dir; /* /proc/<pid> */
+	char text[PROC_TEXT_MAX];
+};
+
+static void note(struct look *k, enum layer_id id, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+static void note(struct look *k, enum layer_id id, const char *fmt, ...)
+{
+	struct receipt_layer *l = &k->receipt->layers[id];
+	va_list ap;
+
+	k->seen |= UINT32_C(1) << id;
+	va_start(ap, fmt);
+	(void)vsnprintf(l->detail, sizeof(l->detail), fmt, ap);
+	va_end(ap);
+}
+
+static int mismatch(struct look *k, const char *what)
+{
+	(void)err_set(k->err, ERR_SETUP, 0, "the box is not what was planned: %s", what);
+	(void)snprintf(k->err->step, sizeof(k->err->step), "verify");
+	return -EPERM;
+}
+
+static int read_text(struct look *k, int dir, const char *file)
+{
+	CLEANUP_FD int fd = openat(dir, file, O_RDONLY | O_CLOEXEC);
+	size_t len = 0;
+
+	if (fd < 0)
+		return err_set(k->err, ERR_SETUP, errno, "look at the box's %s", file);
+	for (;;) {
+		ssize_t n = read(fd, k->text + len, sizeof(k->text) - 1 - len);
+
+		if (n < 0)
+			return err_set(k->err, ERR_SETUP, errno, "read the box's %s", file);
+		if (n == 0)
+			break;
+		len += (size_t)n;
+		if (len == sizeof(k->text) - 1)
+			return err_set(k->err, ERR_SETUP, EFBIG, "the box's %s", file);
+	}
+	k->text[len] = '\0';
+	return 0;
+}
+
+/* The rest of the line that starts with "key:", blanks skipped; NULL when there is none. */
+static const char *status_value(const char *text, const char *key)
+{
+	size_t n = strlen(key);
+
+	for (const char *p = text; p; p = strchr(p, '\n')) {
+		p += *p == '\n';
+		if (strncmp(p, key, n) == 0 && p[n] == ':')
+			return p + n + 1 + strspn(p + n + 1, " \t");
+	}
+	return NULL;
+}
+
+static bool value_is(const char *text, const char *key, const char *want)
+{
+	const char *v = status_value(text, key);
+	size_t n = strlen(want);
+
+	return v && strncmp(v, want, n) == 0 && (v[n] == '\n' || v[n] == '\0');
+}
+
+static bool ids_are(const char *text, const char *key, uint32_t id)
+{
+	char want[64];
+
+	(void)snprintf(want, sizeof(want), "%" PRIu32 "\t%" PRIu32 "\t%" PRIu32 "\t%" PRIu32, id, id, id,
+	               id);
+	return value_is(text, key, want);
+}
+
+static bool no_capabilities(const char *text)
+{
+	static const char *const sets[] = { "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb" };
+
+	for (size_t i = 0; i < ELEMENTSOF(sets); i++)
+		if (!value_is(text, sets[i], "0000000000000000"))
+			return false;
+	return true;
+}
+
+/* The layer must be in force when it was planned and required; noted when it is. */
+static int expect(struct look *k, enum layer_id id, bool holds, const char *detail)
+{
+	uint32_t bit = UINT32_C(1) << id;
+
+	if (holds) {
+		note(k, id, "%s", detail);
+		return 0;
+	}
+	return k->plan->required & bit ? mismatch(k, layer_name(id)) : 0;
+}
+
+static int look_at_status(struct look *k)
+{
+	const struct launch_reply *started = &k->facts->started;
+	int r = read_text(k, k->init_dir, "status");
+
+	if (r < 0)
+		return r;
+	if (!ids_are(k->text, "Uid", started->host_init_uid) || !no_capabilities(k->text) ||
+	    !value_is(k->text, "NoNewPrivs", "1"))
+		return mismatch(k, "init's ids or capabilities");
+	r = read_text(k, k->code_dir, "status");
+	if (r < 0)
+		return r;
+	if (!ids_are(k->text, "Uid", started->host_code_uid))
+		return mismatch(k, "the code's uid");
+	r = expect(k, LAYER_CAPABILITIES, no_capabilities(k->text), "all five sets empty");
+	if (r >= 0)
+		r = expect(k, LAYER_NO_NEW_PRIVS, value_is(k->text, "NoNewPrivs", "1"), "set");
+	if (r >= 0)
+		r = expect(k, LAYER_SECCOMP, value_is(k->text, "Seccomp", "2"),
+		           "filter, allow-list, default ENOSYS");
+	if (r >= 0)
+		r = expect(k, LAYER_UID_SPLIT, started->host_init_uid != started->host_code_uid,
+		           "init and code have different uids");
+	return r;
+}
+
+static const struct {
+	enum layer_id layer;
+	const char *name;
+} ns_files[] = {
+	{ LAYER_USER_NS, "ns/user" }, { LAYER_MOUNT_NS, "ns/mnt" },      { LAYER_PID_NS, "ns/pid" },
+	{ LAYER_NET_NS, "ns/net" },   { LAYER_IPC_NS, "ns/ipc" },        { LAYER_UTS_NS, "ns/uts" },
+	{ LAYER_TIME_NS, "ns/time" }, { LAYER_CGROUP_NS, "ns/cgroup" },
+};
+
+/* Different from ours: stat of a namespace file gives its identity. */
+static int look_at_namespaces(struct look *k)
+{
+	for (size_t i = 0; i < ELEMENTSOF(ns_files); i++) {
+		struct stat ours = { 0 }, theirs = { 0 };
+		char path[32], detail[64];
+		bool differs;
+		int r;
+
+		(void)snprintf(path, sizeof(path), "/proc/self/%s", ns_files[i].name);
+		differs = stat(path, &ours) == 0 &&
+		          fstatat(k->code_dir, ns_files[i].name, &theirs, 0) == 0 &&
+		          ours.st_ino != theirs.st_ino;
+		(void)snprintf(detail, sizeof(detail), "inode %" PRIuMAX, (uintmax_t)theirs.st_ino);
+		r = expect(k, ns_files[i].layer, differs, detail);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* No host uid 0 in the map, and exactly the ids that the launcher said. */
+static int look_at_maps(struct look *k)
+{
+	const struct launch_reply *st = &k->facts->started;
+	unsigned long in, out, n;
+	const char *p = k->text;
+	int used, lines = 0, r;
+
+	if (!(k->plan->layers & LAYER_BIT(USER_NS)))
+		return 0;
+	r = read_text(k, k->code_dir, "uid_map");
+	if (r < 0)
+		return r;
+	for (; sscanf(p, "%lu %lu %lu%n", &in, &out, &n, &used) == 3; p += used, lines++) {
+		bool init = in == k->plan->init_id && out == st->host_init_uid;
+		bool code = in == k->plan->code_id && out == st->host_code_uid;
+
+		if (n != 1 || in == 0 || out == 0 || !(init || code))
+			return mismatch(k, "uid map");
+	}
+	if (lines < 1 || lines > 2)
+		return mismatch(k, "uid map");
+	return 0;
+}
+
+static int look_at_cgroup(struct look *k)
+{
+	static const struct {
+		enum layer_id layer;
+		const char *v1; /* the controller's name in /proc/<pid>/cgroup */
+	} limits[] = { { LAYER_CG_MEMORY, "memory" }, { LAYER_CG_PIDS, "pids" }, { LAYER_CG_CPU, "cpu" } };
+	const struct launch_reply *st = &k->facts->started;
+	char suffix[32];
+	size_t groups = 0;
+	int r = read_text(k, k->code_dir, "cgroup");
+
+	if (r < 0)
+		return r;
+	(void)snprintf(suffix, sizeof(suffix), "/%s\n", st->cgroup_name);
+	for (const char *p = k->text; *st->cgroup_name && (p = strstr(p, suffix)); p++)
+		groups++;
+	for (size_t i = 0; i < ELEMENTSOF(limits); i++) {
+		uint32_t bit = UINT32_C(1) << limits[i].layer;
+
+		r = expect(k, limits[i].layer, groups > 0 && st->layers & bit, st->cgroup);
+		if (r < 0)
+			return r;
+	}
+	return expect(k, LAYER_CG_SWAP, groups > 0 && st->layers & LAYER_BIT(CG_SWAP),
+	              "swap limited to 0");
+}
+
+struct mount_line {
+	char point[512], options[256], type[64];
+};
+
+static bool parse_mount(const char *line, struct mount_line *ret)
+{
+	const char *dash;
+
+	if (sscanf(line, "%*s %*s %*s %*s %511s %255s", ret->point, ret->options) != 2)
+		return false;
+	dash = strstr(line, " - ");
+	return dash && sscanf(dash + 3, "%63s", ret->type) == 1;
+}
+
+static bool option_set(const char *options, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *p = options; (p = strstr(p, word)); p += n)
+		if ((p == options || p[-1] == ',') && (p[n] == ',' || p[n] == '\0'))
+			return true;
+	return false;
+}
+
+static bool below(const char *path, const char *dir)
+{
+	size_t n = strlen(dir);
+
+	return strncmp(path, dir, n) == 0 && (path[n] == '/' || path[n] == '\0');
+}
+
+/* Is a mount there by the plan, and as tight as the plan says? */
+static bool mount_allowed(const struct plan *plan, const struct mount_line *m)
+{
+	bool ro = option_set(m->options, "ro");
+	bool masks_on = plan->layers & LAYER_BIT(PROC_MASKS);
+
+	if (!option_set(m->options, "nosuid"))
+		return false;
+	if (streq(m->point, "/"))
+		return streq(m->type, "tmpfs") && (ro || !(plan->layers & LAYER_BIT(ROOT_RO)));
+	for (size_t i = 0; i < plan->n_fs; i++) {
+		const struct fs_op *op = &plan->fs[i];
+
+		switch (op->kind) {
+		case FS_OP_BIND_RO:
+			if (below(m->point, op->path))
+				return ro && option_set(m->options, "nodev");
+			break;
+		case FS_OP_MASK:
+		case FS_OP_READONLY:
+			if (streq(m->point, op->path))
+				return ro && masks_on;
+			break;
+		case FS_OP_SCRATCH:
+			if (streq(m->point, op->path))
+				return streq(m->type, "tmpfs") && option_set(m->options, "nodev") &&
+				       option_set(m->options, "noexec") == op->noexec;
+			break;
+		case FS_OP_PROC:
+			if (streq(m->point, op->path))
+				return streq(m->type, "proc");
+			break;
+		case FS_OP_DEV:
+			if (below(m->point, op->path) && strncmp(m->point, "/dev/shm", 8) != 0)
+				return option_set(m->options, "noexec");
+			break;
+		case FS_OP_NONE:
+		case FS_OP_DIR:
+		case FS_OP_SYMLINK:
+		case FS_OP_FILE:
+		case FS_OP_COUNT:
+			break;
+		}
+	}
+	return false;
+}
+
+/* Every mount of the box is one the plan asked for; nothing of the host shows through. */
+static int look_at_mounts(struct look *k)
+{
+	unsigned n = 0, masks = 0;
+	bool root_ro = false;
+	char *line;
+	int r = read_text(k, k->code_dir, "mountinfo");
+
+	if (r < 0)
+		return r;
+	for (line = k->text; *line; n++) {
+		struct mount_line m;
+		char *end = line + strcspn(line, "\n");
+		bool last = *end == '\0';
+
+		*end = '\0';
+		if (!parse_mount(line, &m) || !mount_allowed(k->plan, &m)) {
+			char what[80];
+
+			(void)snprintf(what, sizeof(what), "mount %.60s", m.point);
+			return mismatch(k, what);
+		}
+		if (streq(m.point, "/"))
+			root_ro = option_set(m.options, "ro");
+		masks += below(m.point, "/proc") && !streq(m.point, "/proc");
+		if (last)
+			break;
+		line = end + 1;
+	}
+	r = expect(k, LAYER_ROOT_RO, root_ro, "own tmpfs, read-only; host's /usr read-only");
+	if (r < 0 || !(k->plan->layers & LAYER_BIT(PROC_MASKS)))
+		return r;
+	r = expect(k, LAYER_PROC_MASKS, masks > 0, "");
+	if (r >= 0)
+		(void)snprintf(k->receipt->layers[LAYER_PROC_MASKS].detail,
+		               sizeof(k->receipt->layers[0].detail), "%u of %u mounts hide /proc", masks,
+		               n);
+	return r;
+}
+
+static int look_at_rlimits(struct look *k)
+{
+	int r = read_text(k, k->code_dir, "limits");
+
+	if (r < 0)
+		return r;
+	return expect(k, LAYER_RLIMITS, strstr(k->text, "Max core file size        0 ") != NULL,
+	              "core 0; files, processes, file size, memlock, queues set");
+}
+
+/* What only the box can tell. */
+static int take_reported(struct look *k)
+{
+	static const struct {
+		enum layer_id id;
+		const char *detail;
+	} reported[] = {
+		{ LAYER_KEYRING, "reported by the launcher" },
+		{ LAYER_NS_LOCK, "max_*_namespaces are 0; reported by the launcher" },
+		{ LAYER_QUOTA, "one tmpfs for all writable places, counted as memory" },
+		{ LAYER_LANDLOCK_SCOPE, "signals and abstract sockets; reported by the launcher" },
+	};
+	uint32_t said = k->facts->code_ready.layers | k->facts->started.layers;
+	int r = 0;
+
+	for (size_t i = 0; i < ELEMENTSOF(reported) && r >= 0; i++)
+		r = expect(k, reported[i].id, said & (UINT32_C(1) << reported[i].id),
+		           reported[i].detail);
+	if (r >= 0)
+		r = expect(k, LAYER_DEV_NODES, said & LAYER_BIT(DEV_NODES),
+		           "own nodes, made for this box");
+	if (r >= 0)
+		r = expect(k, LAYER_LANDLOCK, said & LAYER_BIT(LANDLOCK), "");
+	if (r >= 0 && said & LAYER_BIT(LANDLOCK))
+		note(k, LAYER_LANDLOCK, "ABI %d; reported by the launcher",
+		     k->facts->code_ready.landlock_abi);
+	if (r >= 0)
+		r = expect(k, LAYER_NETWORK, said & LAYER_BIT(NETWORK),
+		           k->plan->loopback ? "own loopback only" : "none, loopback down");
+	return r;
+}
+
+static int open_proc(pid_t pid)
+{
+	char path[32];
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static void fill_missing(struct look *k)
+{
+	for (unsigned i = 0; i < LAYER_COUNT; i++) {
+		struct receipt_layer *l = &k->receipt->layers[i];
+
+		l->required = k->plan->required & (UINT32_C(1) << i);
+		l->enforced = k->seen & (UINT32_C(1) << i);
+		if (!l->enforced && !*l->detail)
+			(void)snprintf(l->detail, sizeof(l->detail), "missing");
+	}
+	if (!(k->seen & LAYER_BIT(CG_MEMORY)))
+		(void)snprintf(k->receipt->layers[LAYER_CG_MEMORY].detail,
+		               sizeof(k->receipt->layers[0].detail),
+		               "resident memory is sampled every 50 ms instead (%.60s)",
+		               k->facts->started.cgroup);
+	k->receipt->level_achieved = layers_level(k->seen);
+}
+
+int verify_box(const struct plan *plan, const struct box_facts *facts, struct receipt *ret,
+               struct err *err)
+{
+	static const struct {
+		int (*run)(struct look *k);
+	} looks[] = { { look_at_status },  { look_at_namespaces }, { look_at_maps },
+		      { look_at_cgroup },  { look_at_mounts },     { look_at_rlimits },
+		      { take_reported } };
+	CLEANUP_FD int code_dir = open_proc(facts->code_pid), init_dir = open_proc(facts->init_pid);
+	struct look k = { .plan = plan, .facts = facts, .receipt = ret, .err = err };
+	int r = 0;
+
+	if (code_dir < 0 || init_dir < 0)
+		return err_set(err, ERR_SETUP, ESRCH, "find the box's processes");
+	k.code_dir = code_dir;
+	k.init_dir = init_dir;
+	for (size_t i = 0; i < ELEMENTSOF(looks) && r >= 0; i++)
+		r = looks[i].run(&k);
+	if (r < 0)
+		return r;
+	fill_missing(&k);
+	ret->verified = true;
+	return 0;
+}

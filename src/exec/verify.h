@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The look from outside, before the go: what /proc says about the box's two processes, compared
+ * with the plan. The box's own word counts only for what the kernel shows to nobody (Landlock,
+ * keyring, rlimits are asked where they can be), and the receipt says so.
+ */
+
+#include "base/err.h"
+#include "model/launch_msg.h"
+#include "model/plan.h"
+#include "model/result.h"
+
+struct box_facts {
+	pid_t init_pid, code_pid; /* as the kernel stamped them */
+	struct launch_reply started;
+	struct box_report code_ready;
+};
+
+/* Fills the receipt's layers; -errno when the box is not what the plan says. */
+int verify_box(const struct plan *plan, const struct box_facts *facts, struct receipt *ret,
+               struct err *err);

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exec/workspace.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "sys/syscalls.h"
+
+#define BENEATH   (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV)
+#define DEPTH_MAX 64   /* directories below are reported by name and not entered */
+#define SEEN_MAX  65536 /* directory entries looked at */
+
+/* Directories still to read, as paths relative to the workspace. */
+struct walk {
+	int root;
+	struct result *res;
+	const struct request *req;
+	const char *script;
+	char *todo[RESULT_FILES_MAX];
+	size_t n_todo;
+	size_t seen;
+};
+
+static bool add_file(struct result *res, const char *path, uint64_t size, enum file_change change)
+{
+	if (res->n_files == RESULT_FILES_MAX) {
+		res->files_truncated = true;
+		return false;
+	}
+	if (!res->files)
+		res->files = calloc(RESULT_FILES_MAX, sizeof(*res->files));
+	if (!res->files)
+		return false;
+	res->files[res->n_files].path = strdup(path);
+	if (!res->files[res->n_files].path)
+		return false;
+	res->files[res->n_files].size = size;
+	res->files[res->n_files++].change = change;
+	return true;
+}
+
+/* The bytes that were placed under this name, or NULL. */
+static const struct str *placed(const struct walk *w, const char *path)
+{
+	if (streq(path, w->script))
+		return &w->req->code;
+	for (size_t i = 0; i < w->req->n_files; i++)
+		if (streq(w->req->files[i].path, path))
+			return &w->req->files[i].data;
+	return NULL;
+}
+
+static bool same_content(int root, const char *path, const struct str *data, uint64_t size)
+{
+	CLEANUP_FD int fd = FD_NONE;
+	char chunk[65536];
+	size_t at = 0;
+
+	if (size != data->n)
+		return false;
+	fd = sys_openat2(root, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0, BENEATH);
+	while (fd >= 0 && at < data->n) {
+		ssize_t n = read(fd, chunk, sizeof(chunk));
+
+		if (n <= 0 || (size_t)n > data->n - at || memcmp(chunk, data->p + at, (size_t)n) != 0)
+			return false;
+		at += (size_t)n;
+	}
+	return fd >= 0;
+}
+
+static void visit(struct walk *w, const char *path, const struct stat *st)
+{
+	const struct str *before = placed(w, path);
+
+	if (S_ISDIR(st->st_mode)) {
+		if (w->n_todo < ELEMENTSOF(w->todo))
+			w->todo[w->n_todo++] = strdup(path);
+		else
+			w->res->files_truncated = true;
+		return;
+	}
+	if (!before)
+		(void)add_file(w->res, path, (uint64_t)st->st_size, FILE_CREATED);
+	else if (!S_ISREG(st->st_mode) || !same_content(w->root, path, before, (uint64_t)st->st_size))
+		(void)add_file(w->res, path, (uint64_t)st->st_size, FILE_MODIFIED);
+}
+
+static void read_dir(struct walk *w, const char *dir)
+{
+	CLEANUP_FD int fd = sys_openat2(w->root, *dir ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+	                                0, BENEATH);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!d)
+		return;
+	(void)fd_take(&fd);
+	for (struct dirent *e = readdir(d); e; e = readdir(d)) {
+		char path[PATH_MAX];
+		struct stat st;
+
+		if (streq(e->d_name, ".") || streq(e->d_name, ".."))
+			continue;
+		if (++w->seen > SEEN_MAX || w->res->files_truncated) {
+			w->res->files_truncated = true;
+			break;
+		}
+		if ((size_t)snprintf(path, sizeof(path), "%s%s%s", dir, *dir ? "/" : "", e->d_name) >=
+		    sizeof(path)) {
+			w->res->files_truncated = true;
+			continue;
+		}
+		if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+			visit(w, path, &st);
+	}
+	(void)closedir(d);
+}
+
+static size_t depth_of(const char *path)
+{
+	size_t n = 0;
+
+	for (; *path; path++)
+		n += *path == '/';
+	return n;
+}
+
+static void add_deleted(struct walk *w, const char *path)
+{
+	struct stat st;
+
+	if (fstatat(w->root, path, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+		(void)add_file(w->res, path, 0, FILE_DELETED);
+}
+
+int workspace_changes(int dir_fd, const struct request *req, const char *script,
+                      struct result *res)
+{
+	CLEANUP_FREE struct walk *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return -ENOMEM;
+	*w = (struct walk){ .root = dir_fd, .res = res, .req = req, .script = script };
+	read_dir(w, "");
+	while (w->n_todo) {
+		CLEANUP_FREE char *dir = w->todo[--w->n_todo];
+
+		if (dir && depth_of(dir) < DEPTH_MAX)
+			read_dir(w, dir);
+		else
+			res->files_truncated = true;
+	}
+	add_deleted(w, script);
+	for (size_t i = 0; i < req->n_files; i++)
+		add_deleted(w, req->files[i].path);
+	return 0;
+}
+
+static int copy_bytes(int from, int to)
+{
+	char chunk[65536];
+
+	for (;;) {
+		ssize_t n = read(from, chunk, sizeof(chunk));
+
+		if (n <= 0)
+			return n < 0 ? -errno : 0;
+		for (ssize_t done = 0; done < n;) {
+			ssize_t m = write(to, chunk + done, (size_t)(n - done));
+
+			if (m < 0)
+				return -errno;
+			done += m;
+		}
+	}
+}
+
+static int open_box_file(int dir_fd, const char *path, struct err *err)
+{
+	CLEANUP_FD int fd = sys_openat2(dir_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0,
+	                                BENEATH);
+	struct stat st;
+
+	if (fd == -ELOOP)
+		return err_set(err, ERR_INVALID, 0, "\"%.100s\" in the box is or passes a symbolic link",
+		               path);
+	if (fd < 0)
+		return err_set(err, ERR_IO, -fd, "open \"%.100s\" in the box", path);
+	if (fstat(fd, &st) < 0)
+		return err_set(err, ERR_IO, errno, "fstat \"%.100s\"", path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, ERR_INVALID, 0, "\"%.100s\" in the box is not a regular file", path);
+	/* tmpfs counts the blocks that exist; a sparse file would fill the host's disk. */
+	if ((uint64_t)st.st_size > (uint64_t)st.st_blocks * 512 + 64 * KIB)
+		return err_set(err, ERR_LIMIT, EFBIG, "\"%.100s\" in the box is sparse (%" PRIu64 " bytes)",
+		               path, (uint64_t)st.st_size);
+	return fd_take(&fd);
+}
+
+int workspace_fetch(int dir_fd, const char *box_path, const char *host_path, struct err *err)
+{
+	CLEANUP_FD int from = open_box_file(dir_fd, box_path, err), to = FD_NONE;
+	char temp[PATH_MAX];
+	int r;
+
+	if (from < 0)
+		return from;
+	if ((size_t)snprintf(temp, sizeof(temp), "%s.brig-XXXXXX", host_path) >= sizeof(temp))
+		return err_set(err, ERR_INVALID, ENAMETOOLONG, "--out");
+	to = mkostemp(temp, O_CLOEXEC);
+	if (to < 0)
+		return err_set(err, ERR_IO, errno, "create \"%.100s\"", host_path);
+	r = copy_bytes(from, to);
+	if (r >= 0 && fchmod(to, 0644) < 0)
+		r = -errno;
+	if (r >= 0 && rename(temp, host_path) < 0)
+		r = -errno;
+	if (r < 0) {
+		(void)unlink(temp);
+		return err_set(err, ERR_IO, -r, "write \"%.100s\"", host_path);
+	}
+	return 0;
+}

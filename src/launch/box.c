@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Making and ending one box, from outside it. Order: cgroup with its limits, device nodes, clone3
+ * into all namespaces, id maps and cgroup membership while the child waits, then its release.
+ * A failure at any point kills the child before it was released and removes the cgroup.
+ */
+
+#include "launch/box.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "launch/watch.h"
+#include "sys/syscalls.h"
+
+#define REMOVE_WAIT_MS 1000
+#define REOPEN_TRIES   8
+
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME 0x00000080
+#endif
+
+static const struct {
+	uint32_t layer;
+	uint64_t flag;
+} namespaces[] = {
+	{ LAYER_BIT(USER_NS), CLONE_NEWUSER }, { LAYER_BIT(MOUNT_NS), CLONE_NEWNS },
+	{ LAYER_BIT(PID_NS), CLONE_NEWPID },   { LAYER_BIT(NET_NS), CLONE_NEWNET },
+	{ LAYER_BIT(IPC_NS), CLONE_NEWIPC },   { LAYER_BIT(UTS_NS), CLONE_NEWUTS },
+	{ LAYER_BIT(TIME_NS), CLONE_NEWTIME },
+};
+
+static const struct {
+	uint32_t layer;
+	unsigned controller;
+} limit_layers[] = {
+	{ LAYER_BIT(CG_MEMORY), CGROUP_BIT(MEMORY) },
+	{ LAYER_BIT(CG_PIDS), CGROUP_BIT(PIDS) },
+	{ LAYER_BIT(CG_CPU), CGROUP_BIT(CPU) },
+};
+
+/* What the cgroup holds; a required controller that is missing refuses the run. */
+static int cgroup_layers(const struct cgroup_host *host, const struct plan *plan, uint32_t *ret,
+                         struct err *err)
+{
+	for (size_t i = 0; i < ELEMENTSOF(limit_layers); i++) {
+		uint32_t layer = limit_layers[i].layer;
+
+		if (host->usable & limit_layers[i].controller) {
+			*ret |= layer & plan->layers;
+			continue;
+		}
+		if (!(plan->required & layer))
+			continue;
+		(void)err_set(err, ERR_UNSUPPORTED, 0, "no cgroup can limit the box (%s)", host->why);
+		return err_remedy(err, -EOPNOTSUPP,
+		                  "run as root, or under: systemd-run --user --scope -p Delegate=yes; "
+		                  "or accept less: --level degraded-ok");
+	}
+	return 0;
+}
+
+static uint32_t random_slot(uint32_t slots)
+{
+	uint32_t v = 0;
+
+	/* Only a starting point for the search; 0 serves too. */
+	return getrandom(&v, sizeof(v), 0) == sizeof(v) ? v % slots : 0;
+}
+
+static int make_cgroup(struct cgroup_host *host, const struct plan *plan, struct box *b,
+                       uint32_t *layers, struct err *err)
+{
+	const struct cgroup_limits limits = {
+		.memory_bytes = plan->memory_bytes,
+		.pids = plan->pids + 1, /* init is not the caller's */
+		.cpu_milli = plan->cpu_milli,
+	};
+	const struct cgroup_env env = { "/proc/self/mountinfo", "/proc/self/cgroup", geteuid() == 0 };
+	int r = cgroup_layers(host, plan, layers, err);
+
+	if (r < 0 || !*layers)
+		return r;
+	r = -ENOENT;
+	for (int i = 0; i < REOPEN_TRIES && r == -ENOENT; i++) {
+		if (i > 0) { /* another launcher ended and took the empty parent along */
+			cgroup_host_close(host);
+			cgroup_host_open(&env, host);
+		}
+		r = cgroup_create(host, random_slot(plan->host_id_slots), plan->host_id_slots,
+		                  &limits, &b->cgroup, err);
+	}
+	if (r < 0)
+		return r;
+	b->in_cgroup = true;
+	if (b->cgroup.swap_off)
+		*layers |= LAYER_BIT(CG_SWAP) & plan->layers;
+	else if (plan->required & LAYER_BIT(CG_SWAP))
+		return err_set(err, ERR_UNSUPPORTED, 0, "swap of the box cannot be limited");
+	return 0;
+}
+
+/* clone(2) and pidfd_open(2) where clone3 is refused, as in some containers. */
+static int old_clone(uint64_t flags, int *ret_pidfd)
+{
+	long pid = syscall(SYS_clone, (unsigned long)(flags & ~CLONE_NEWTIME) | SIGCHLD, 0, 0, 0, 0);
+
+	if (pid <= 0)
+		return sys_ret(pid);
+	*ret_pidfd = sys_pidfd_open((int)pid);
+	if (*ret_pidfd < 0) {
+		(void)kill((pid_t)pid, SIGKILL);
+		(void)waitpid((pid_t)pid, NULL, 0);
+		return *ret_pidfd;
+	}
+	return (int)pid;
+}
+
+static int clone_box(uint64_t flags, int cgroup_fd, int *ret_pidfd)
+{
+	int pidfd = FD_NONE;
+	struct clone_args args = {
+		.flags = flags | CLONE_PIDFD | CLONE_CLEAR_SIGHAND,
+		.pidfd = (uint64_t)(uintptr_t)&pidfd,
+		.exit_signal = SIGCHLD,
+	};
+	int pid;
+
+	if (cgroup_fd >= 0) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (uint64_t)cgroup_fd;
+	}
+	pid = sys_clone3(&args);
+	if (pid == -ENOSYS || (pid == -EINVAL && flags & CLONE_NEWTIME))
+		return cgroup_fd >= 0 ? -ENOSYS : old_clone(flags, ret_pidfd);
+	if (pid > 0)
+		*ret_pidfd = pidfd;
+	return pid;
+}
+
+static int write_proc(pid_t pid, const char *file, const char *text)
+{
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+	return cgroup_write_text(AT_FDCWD, path, text);
+}
+
+/* No id of the box is 0, inside or outside; unprivileged there is one id, our own. */
+static int write_maps(pid_t pid, const struct plan *plan, const struct launch_reply *ids,
+                      bool privileged, struct err *err)
+{
+	char map[96];
+	int r = 0;
+
+	if (privileged)
+		(void)snprintf(map, sizeof(map), "%" PRIu32 " %" PRIu32 " 1\n%" PRIu32 " %" PRIu32 " 1\n",
+		               plan->init_id, ids->host_init_uid, plan->code_id, ids->host_code_uid);
+	else
+		(void)snprintf(map, sizeof(map), "%" PRIu32 " %" PRIu32 " 1\n", plan->code_id,
+		               (uint32_t)geteuid());
+	r = write_proc(pid, "uid_map", map);
+	if (r >= 0 && !privileged) {
+		r = write_proc(pid, "setgroups", "deny");
+		(void)snprintf(map, sizeof(map), "%" PRIu32 " %" PRIu32 " 1\n", plan->code_id,
+		               (uint32_t)getegid());
+	}
+	if (r >= 0)
+		r = write_proc(pid, "gid_map", map);
+	if (r < 0)
+		return err_set(err, ERR_SETUP, -r, "map the box's ids");
+	return 0;
+}
+
+/* So that the code can reopen /dev/stdout; only pipes are handed over, never a host's file. */
+static int own_stdio(const int fds[LAUNCH_FDS], uint32_t uid)
+{
+	for (int i = LAUNCH_FD_STDIN; i <= LAUNCH_FD_STDERR; i++) {
+		struct stat st;
+
+		if (fstat(fds[i], &st) < 0)
+			return -errno;
+		if (S_ISFIFO(st.st_mode) && fchown(fds[i], uid, uid) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+static void abandon(struct box *b)
+{
+	if (b->pidfd >= 0) {
+		(void)sys_pidfd_kill(b->pidfd, SIGKILL);
+		(void)waitpid(b->pid, NULL, 0);
+		b->pidfd = fd_close(b->pidfd);
+	}
+	if (b->in_cgroup)
+		(void)cgroup_remove(&b->cgroup, REMOVE_WAIT_MS);
+}
+
+static int spawn(const struct plan *plan, struct box_setup *s, struct box *b, int release_fd,
+                 uint32_t *layers, struct err *err)
+{
+	bool v2 = b->in_cgroup && b->cgroup.host->mode == CGROUP_V2;
+	uint64_t flags = 0;
+	int pid;
+
+	for (size_t i = 0; i < ELEMENTSOF(namespaces); i++)
+		if (plan->layers & namespaces[i].layer)
+			flags |= namespaces[i].flag;
+	s->unshare_cgroup_ns = b->in_cgroup && !v2;
+	if (!s->unshare_cgroup_ns && plan->layers & LAYER_BIT(CGROUP_NS))
+		flags |= CLONE_NEWCGROUP;
+	pid = clone_box(flags, v2 ? b->cgroup.dirs[CGROUP_MEMORY] : FD_NONE, &b->pidfd);
+	if (pid == -ENOSYS && v2) { /* attach by hand; the namespace then follows the attach */
+		s->unshare_cgroup_ns = true;
+		v2 = false;
+		flags &= ~(uint64_t)CLONE_NEWCGROUP;
+		pid = clone_box(flags, FD_NONE, &b->pidfd);
+	}
+	if (pid == 0) {
+		(void)close(release_fd);
+		setup_main(s);
+	}
+	if (pid < 0) {
+		(void)err_set(err, pid == -EPERM || pid == -ENOSPC ? ERR_UNSUPPORTED : ERR_SETUP,
+		              -pid, "create the namespaces");
+		return err_remedy(err, pid, "see \"brig doctor\"");
+	}
+	b->pid = pid;
+	*layers |= plan->layers & (LAYER_BIT(USER_NS) | LAYER_BIT(MOUNT_NS) | LAYER_BIT(PID_NS) |
+	                           LAYER_BIT(NET_NS) | LAYER_BIT(IPC_NS) | LAYER_BIT(UTS_NS));
+	if (!s->unshare_cgroup_ns)
+		*layers |= plan->layers & LAYER_BIT(CGROUP_NS);
+	if (b->in_cgroup && !v2)
+		return cgroup_attach(&b->cgroup, pid, err);
+	return 0;
+}
+
+static int prepare_dev(const struct plan *plan, bool privileged, uint32_t *layers, struct err *err)
+{
+	int fd;
+
+	if (!privileged || !(plan->layers & LAYER_BIT(DEV_NODES)))
+		return FD_NONE;
+	fd = dev_make_nodes(err);
+	if (fd < 0 && plan->required & LAYER_BIT(DEV_NODES))
+		return fd;
+	if (fd >= 0)
+		*layers |= LAYER_BIT(DEV_NODES);
+	return fd < 0 ? FD_NONE : fd;
+}
+
+static void fill_reply(struct launch_reply *reply, const struct cgroup_host *host,
+                       const struct box *b, uint32_t layers)
+{
+	reply->pid = b->pid;
+	reply->layers = layers;
+	if (b->in_cgroup) {
+		(void)snprintf(reply->cgroup, sizeof(reply->cgroup), "%s %.120s/%s",
+		               host->mode == CGROUP_V2 ? "v2" : "v1", host->path, b->cgroup.name);
+		(void)snprintf(reply->cgroup_name, sizeof(reply->cgroup_name), "%s", b->cgroup.name);
+	} else {
+		(void)snprintf(reply->cgroup, sizeof(reply->cgroup), "%.150s", host->why);
+	}
+}
+
+static int start(struct cgroup_host *host, const struct plan *plan, struct box_setup *s,
+                 struct box *b, struct launch_reply *reply, struct err *err)
+{
+	CLEANUP_FD int sync_read = FD_NONE, release = FD_NONE, dev = FD_NONE;
+	uint32_t layers = 0;
+	int sync_pipe[2], r;
+
+	r = make_cgroup(host, plan, b, &layers, err);
+	if (r < 0)
+		return r;
+	if (s->privileged) {
+		uint32_t slot = b->in_cgroup ? b->cgroup.slot : random_slot(plan->host_id_slots);
+
+		reply->host_init_uid = plan->host_id_base + 2 * slot;
+		reply->host_code_uid = reply->host_init_uid + 1;
+		r = own_stdio(s->fds, reply->host_code_uid);
+		if (r < 0)
+			return err_set(err, ERR_SETUP, -r, "hand over stdio");
+	} else {
+		reply->host_init_uid = reply->host_code_uid = (uint32_t)geteuid();
+	}
+	s->dev_fd = dev = prepare_dev(plan, s->privileged, &layers, err);
+	if (dev < 0 && dev != FD_NONE)
+		return dev;
+	if (pipe2(sync_pipe, O_CLOEXEC) < 0)
+		return err_set(err, ERR_SETUP, errno, "pipe");
+	s->sync_fd = sync_read = sync_pipe[0];
+	release = sync_pipe[1];
+	r = spawn(plan, s, b, release, &layers, err);
+	if (r >= 0)
+		r = write_maps(b->pid, plan, reply, s->privileged, err);
+	if (r < 0)
+		return r;
+	if (write(release, "", 1) != 1)
+		return err_set(err, ERR_SETUP, errno, "release the box");
+	fill_reply(reply, host, b, layers);
+	return 0;
+}
+
+int box_start(struct cgroup_host *cgroups, const struct plan *plan, const int fds[LAUNCH_FDS],
+              int init_fd, struct box *ret, struct launch_reply *reply, struct err *err)
+{
+	struct box_setup s = { .plan = plan, .privileged = geteuid() == 0, .init_fd = init_fd };
+	struct box b = { .pidfd = FD_NONE, .cpu_limit_ns = plan->cpu_ms * 1000000 };
+	int r;
+
+	memcpy(s.fds, fds, sizeof(s.fds));
+	r = start(cgroups, plan, &s, &b, reply, err);
+	if (r < 0) {
+		abandon(&b);
+		return r;
+	}
+	if (!(reply->layers & LAYER_BIT(CG_MEMORY)))
+		b.memory_limit = plan->memory_bytes;
+	*ret = b;
+	return 0;
+}
+
+void box_kill(struct box *b)
+{
+	(void)sys_pidfd_kill(b->pidfd, SIGKILL);
+	if (b->in_cgroup)
+		(void)cgroup_kill(&b->cgroup);
+}
+
+void box_watch(struct box *b)
+{
+	struct cgroup_usage u = { 0 };
+
+	if (b->in_cgroup)
+		cgroup_read_usage(&b->cgroup, &u);
+	if (u.cpu_ns > b->cpu_limit_ns)
+		b->usage.cpu_exceeded = 1;
+	if (b->memory_limit && watch_memory(b->pid) > b->memory_limit)
+		b->usage.memory_exceeded = 1;
+	/* v1's OOM killer takes one process; the box is over all the same. */
+	if (u.oom_kills || b->usage.cpu_exceeded || b->usage.memory_exceeded)
+		box_kill(b);
+}
+
+static uint64_t timeval_ns(struct timeval tv)
+{
+	return (uint64_t)tv.tv_sec * 1000000000u + (uint64_t)tv.tv_usec * 1000u;
+}
+
+void box_end(struct box *b)
+{
+	struct cgroup_usage u = { 0 };
+	struct rusage ru = { 0 };
+
+	(void)wait4(b->pid, NULL, 0, &ru);
+	b->pidfd = fd_close(b->pidfd);
+	if (b->in_cgroup)
+		cgroup_read_usage(&b->cgroup, &u);
+	b->usage.cpu_ns = u.cpu_ns ? u.cpu_ns : timeval_ns(ru.ru_utime) + timeval_ns(ru.ru_stime);
+	b->usage.memory_peak = u.memory_peak ? u.memory_peak : (uint64_t)ru.ru_maxrss * 1024;
+	b->usage.pids_peak = u.pids_peak;
+	b->usage.oom_kills = u.oom_kills;
+	if (u.cpu_ns > b->cpu_limit_ns)
+		b->usage.cpu_exceeded = 1;
+	if (b->in_cgroup && cgroup_remove(&b->cgroup, REMOVE_WAIT_MS) < 0)
+		b->usage.residue = 1;
+}

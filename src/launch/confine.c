@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What the code's process gives up before it runs, in this order: ids, limits, capabilities,
+ * descriptors, the right to gain privileges, file and socket access (Landlock), system calls
+ * (seccomp, last, because everything before needs calls that it denies).
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "launch/box.h"
+#include "sys/caps.h"
+#include "sys/cgroup.h"
+#include "sys/landlock.h"
+#include "sys/syscalls.h"
+#include "sys/uapi/landlock.h"
+
+#ifndef PR_SET_THP_DISABLE
+#define PR_SET_THP_DISABLE 41
+#endif
+
+/* The descriptors that stay until exec, at numbers that stdio cannot clobber. */
+enum { CONTROL_AT = 3, WORKSPACE_AT = 4 };
+
+int confine_stdio(struct box_setup *s)
+{
+	int high[LAUNCH_FDS], workspace;
+
+	if (setsid() < 0)
+		return err_set(&s->err, ERR_SETUP, errno, "setsid");
+	workspace = fcntl(s->workspace_fd, F_DUPFD_CLOEXEC, 100);
+	for (int i = LAUNCH_FD_STDIN; i < LAUNCH_FDS; i++) {
+		high[i] = fcntl(s->fds[i], F_DUPFD_CLOEXEC, 100);
+		if (high[i] < 0)
+			return err_set(&s->err, ERR_SETUP, errno, "move descriptors");
+	}
+	if (workspace < 0 || dup2(high[LAUNCH_FD_STDIN], 0) < 0 ||
+	    dup2(high[LAUNCH_FD_STDOUT], 1) < 0 || dup2(high[LAUNCH_FD_STDERR], 2) < 0 ||
+	    dup3(high[LAUNCH_FD_CONTROL], CONTROL_AT, O_CLOEXEC) < 0 ||
+	    dup3(workspace, WORKSPACE_AT, O_CLOEXEC) < 0)
+		return err_set(&s->err, ERR_SETUP, errno, "place the descriptors");
+	s->fds[LAUNCH_FD_CONTROL] = CONTROL_AT;
+	s->workspace_fd = WORKSPACE_AT;
+	return 0;
+}
+
+/* From init's uid to the code's; capabilities stay, for no uid here is or was 0. */
+int confine_ids(struct box_setup *s)
+{
+	uint32_t id = s->plan->code_id;
+
+	if (syscall(SYS_setresgid, id, id, id) < 0 || syscall(SYS_setresuid, id, id, id) < 0)
+		return err_set(&s->err, ERR_SETUP, errno, "become uid %u", id);
+	/* A change of uid cleared it, and the caller's check needs it; exec sets it anew. */
+	if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
+		return err_set(&s->err, ERR_SETUP, errno, "PR_SET_DUMPABLE");
+	(void)umask(022);
+	if (chdir(s->plan->cwd) < 0)
+		return err_set(&s->err, ERR_SETUP, errno, "enter \"%s\"", s->plan->cwd);
+	return 0;
+}
+
+int confine_rlimits(struct box_setup *s)
+{
+	for (size_t i = 0; i < s->plan->n_rlimits; i++) {
+		const struct plan_rlimit *l = &s->plan->rlimits[i];
+		struct rlimit want = { l->value, l->value }, have;
+
+		if (getrlimit((int)l->resource, &have) < 0)
+			return err_set(&s->err, ERR_SETUP, errno, "read rlimit %u", l->resource);
+		if (have.rlim_max < want.rlim_max) /* the host's own limit is tighter: keep it */
+			want.rlim_cur = want.rlim_max = have.rlim_max;
+		if (setrlimit((int)l->resource, &want) < 0)
+			return err_set(&s->err, ERR_SETUP, errno, "set rlimit %u", l->resource);
+	}
+	(void)cgroup_write_text(AT_FDCWD, "/proc/self/oom_score_adj", "1000");
+	(void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+	return 0;
+}
+
+int confine_caps(struct box_setup *s)
+{
+	int r = caps_drop_all();
+
+	if (r < 0)
+		return err_set(&s->err, ERR_SETUP, -r, "drop capabilities");
+	return 0;
+}
+
+/* Really closed, not only marked for exec. */
+int confine_fds(struct box_setup *s)
+{
+	int r = sys_close_range(WORKSPACE_AT + 1, ~0U, 0);
+
+	if (r < 0)
+		return err_set(&s->err, ERR_SETUP, -r, "close_range");
+	return 0;
+}
+
+int confine_no_new_privs(struct box_setup *s)
+{
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_set(&s->err, ERR_SETUP, errno, "PR_SET_NO_NEW_PRIVS");
+	return 0;
+}
+
+static uint64_t rights_of(enum plan_access access, uint64_t all)
+{
+	const uint64_t read = LL_FS_READ_FILE | LL_FS_READ_DIR;
+	const uint64_t nodes = LL_FS_MAKE_CHAR | LL_FS_MAKE_BLOCK;
+
+	switch (access) {
+	case PLAN_ACCESS_LIST:
+		return LL_FS_READ_DIR;
+	case PLAN_ACCESS_READ:
+		return read;
+	case PLAN_ACCESS_READ_EXEC:
+		return read | LL_FS_EXECUTE;
+	case PLAN_ACCESS_WRITE:
+		return all & ~(nodes | LL_FS_EXECUTE | LL_FS_IOCTL_DEV);
+	case PLAN_ACCESS_WRITE_EXEC:
+		return all & ~(nodes | LL_FS_IOCTL_DEV);
+	case PLAN_ACCESS_DEVICE:
+		return all & (read | LL_FS_WRITE_FILE | LL_FS_TRUNCATE | LL_FS_IOCTL_DEV);
+	case PLAN_ACCESS_NONE:
+	case PLAN_ACCESS_COUNT:
+		return 0;
+	}
+	return 0;
+}
+
+static int allow(struct box_setup *s, int ruleset, const struct plan_rule *rule, uint64_t all)
+{
+	CLEANUP_FD int fd = open(rule->path, O_PATH | O_CLOEXEC);
+	int r;
+
+	if (fd < 0 && errno == ENOENT)
+		return 0; /* a rule about nothing allows nothing */
+	if (fd < 0)
+		return err_set(&s->err, ERR_SETUP, errno, "open \"%s\" for Landlock", rule->path);
+	r = landlock_allow(ruleset, fd, rights_of(rule->access, all) & all);
+	if (r < 0)
+		return err_set(&s->err, ERR_SETUP, -r, "Landlock rule for \"%s\"", rule->path);
+	return 0;
+}
+
+int confine_landlock(struct box_setup *s)
+{
+	int abi = landlock_abi();
+	uint64_t all = landlock_fs_rights(abi);
+	CLEANUP_FD int ruleset = FD_NONE;
+	int r = 0;
+
+	if (abi < 1)
+		return err_set(&s->err, ERR_UNSUPPORTED, EOPNOTSUPP, "the kernel has no Landlock");
+	ruleset = landlock_create(abi, !s->plan->loopback);
+	if (ruleset < 0)
+		return err_set(&s->err, ERR_SETUP, -ruleset, "create a Landlock ruleset");
+	for (size_t i = 0; i < s->plan->n_rules && r >= 0; i++)
+		r = allow(s, ruleset, &s->plan->rules[i], all);
+	if (r < 0)
+		return r;
+	r = landlock_enforce(ruleset);
+	if (r < 0)
+		return err_set(&s->err, ERR_SETUP, -r, "enforce Landlock");
+	s->landlock_abi = abi;
+	if (abi >= 6)
+		s->layers |= LAYER_BIT(LANDLOCK_SCOPE) & s->plan->layers;
+	else if (s->plan->required & LAYER_BIT(LANDLOCK_SCOPE))
+		return err_set(&s->err, ERR_UNSUPPORTED, EOPNOTSUPP, "Landlock ABI %d has no scopes",
+		               abi);
+	return 0;
+}
+
+int confine_seccomp(struct box_setup *s)
+{
+	struct sock_fprog prog = {
+		.len = (unsigned short)s->plan->n_seccomp,
+		.filter = (struct sock_filter *)s->plan->seccomp,
+	};
+
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0)
+		return err_set(&s->err, ERR_SETUP, errno, "load the seccomp filter");
+	return 0;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * brig-init: pid 1 of a box. It has no capability and, in a privileged box, its own uid. It reaps,
+ * waits for the main process (its argument), tells the caller how that ended and exits; the kernel
+ * then kills everything else in the pid namespace. User code never talks to it.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "model/launch_msg.h"
+
+#define MAIN_PID 2 /* the set-up forks the code's process first */
+
+static int send_report(const struct box_report *rep)
+{
+	ssize_t n;
+
+	do
+		n = send(INIT_CONTROL_FD, rep, sizeof(*rep), MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n == (ssize_t)sizeof(*rep) ? 0 : -1;
+}
+
+/* One tmpfs holds every writable place, so one look tells. */
+static unsigned disk_full(void)
+{
+	struct statfs st;
+
+	if (statfs("/workspace", &st) < 0)
+		return 0;
+	return st.f_bavail == 0 || st.f_ffree == 0;
+}
+
+static uint64_t number_after(const char *text, const char *key)
+{
+	const char *p = strstr(text, key);
+	uint64_t v = 0;
+
+	if (!p)
+		return 0;
+	for (p += strlen(key); *p >= '0' && *p <= '9'; p++)
+		v = v * 10 + (uint64_t)(*p - '0');
+	return v;
+}
+
+static void read_io(struct box_report *rep)
+{
+	char text[512];
+	ssize_t n = pread(INIT_IO_FD, text, sizeof(text) - 1, 0);
+
+	if (n <= 0)
+		return;
+	text[n] = '\0';
+	rep->read_bytes = number_after(text, "rchar: ");
+	rep->written_bytes = number_after(text, "wchar: ");
+}
+
+int main(void)
+{
+	struct box_report rep = { .kind = BOX_INIT_READY };
+	int status = 0;
+
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	if (send_report(&rep) < 0)
+		return 1;
+	for (;;) {
+		pid_t pid = waitpid(-1, &status, 0);
+
+		if (pid == MAIN_PID)
+			break;
+		if (pid < 0 && errno != EINTR)
+			return 1;
+	}
+	rep = (struct box_report){ .kind = BOX_EXITED, .wait_status = status };
+	rep.disk_full = disk_full();
+	read_io(&rep);
+	return send_report(&rep) < 0;
+}

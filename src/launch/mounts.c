@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The box's file system: a fresh tmpfs of our own as root, never a tree that somebody else could
+ * have prepared; detached mounts moved onto targets that are looked up once, below the new root,
+ * without following any link. Until pivot_root the host's tree is still there underneath.
+ *
+ *   host root  <-  scratch tmpfs (hidden, all writable places)  <-  root tmpfs (the new root)
+ *
+ * The scratch tmpfs is mounted between the two only so that parts of it can be cloned; it leaves
+ * with the old root. One superblock means one quota for everything that code can write.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "launch/box.h"
+#include "sys/syscalls.h"
+
+#define PROC_MAGIC     0x9fa0
+#define SCRATCH_INODES 16  /* ours: the directories, the mask's file and directory */
+#define ROOT_SIZE      "4m" /* directories, links, files of /etc */
+#define ROOT_INODES    "1024"
+
+/* The only lookup in the new root: no links, no way out. */
+static int open_target(struct box_setup *s, const char *path, unsigned flags)
+{
+	return sys_openat2(s->root_fd, *path == '/' ? path + 1 : path, flags | O_CLOEXEC, 0,
+	                   RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+}
+
+static int op_error(struct box_setup *s, int r, const char *what, const char *path)
+{
+	return err_set(&s->err, ERR_SETUP, -r, "%s %s", what, path);
+}
+
+/* The directory that holds the path's last component, which *ret_leaf then names. */
+static int open_parent(struct box_setup *s, const char *path, const char **ret_leaf)
+{
+	char dir[PLAN_PATH_MAX];
+	const char *slash = strrchr(path, '/');
+	size_t n = (size_t)(slash - path);
+
+	*ret_leaf = slash + 1;
+	if (n == 0)
+		return open_target(s, ".", O_PATH | O_DIRECTORY);
+	memcpy(dir, path, n);
+	dir[n] = '\0';
+	return open_target(s, dir, O_PATH | O_DIRECTORY);
+}
+
+int mount_onto(struct box_setup *s, int mount_fd, const char *path)
+{
+	CLEANUP_FD int target = open_target(s, path, O_PATH);
+
+	if (target < 0)
+		return target;
+	return sys_move_mount(mount_fd, target, "");
+}
+
+static int new_tmpfs(const char *size, const char *inodes, const char *mode, unsigned attrs)
+{
+	CLEANUP_FD int fs = sys_fsopen("tmpfs");
+	int r;
+
+	if (fs < 0)
+		return fs;
+	r = sys_fsconfig_string(fs, "size", size);
+	if (r >= 0)
+		r = sys_fsconfig_string(fs, "nr_inodes", inodes);
+	if (r >= 0)
+		r = sys_fsconfig_string(fs, "mode", mode);
+	if (r >= 0)
+		r = sys_fsconfig_create(fs);
+	return r < 0 ? r : sys_fsmount(fs, attrs);
+}
+
+/* A directory or an empty file to mount on, when the path is not there yet. */
+static int ensure_target(struct box_setup *s, const char *path, bool directory)
+{
+	const char *leaf;
+	CLEANUP_FD int dir = open_parent(s, path, &leaf), fd = FD_NONE;
+
+	if (dir < 0)
+		return dir;
+	if (directory)
+		return mkdirat(dir, leaf, 0755) < 0 && errno != EEXIST ? -errno : 0;
+	fd = openat(dir, leaf, O_CREAT | O_RDONLY | O_NOFOLLOW | O_CLOEXEC, 0444);
+	return fd < 0 ? -errno : 0;
+}
+
+static int op_dir(struct box_setup *s, const struct fs_op *op)
+{
+	const char *leaf;
+	CLEANUP_FD int dir = open_parent(s, op->path, &leaf);
+
+	if (dir < 0)
+		return dir;
+	if (mkdirat(dir, leaf, op->mode) < 0)
+		return errno == EEXIST ? 0 : -errno;
+	if (op->owner && fchownat(dir, leaf, op->owner, op->owner, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	return 0;
+}
+
+static int op_symlink(struct box_setup *s, const struct fs_op *op)
+{
+	const char *leaf;
+	CLEANUP_FD int dir = open_parent(s, op->path, &leaf);
+
+	if (dir < 0)
+		return dir;
+	return symlinkat(op->source, dir, leaf) < 0 ? -errno : 0;
+}
+
+static int op_file(struct box_setup *s, const struct fs_op *op)
+{
+	const char *leaf;
+	CLEANUP_FD int dir = open_parent(s, op->path, &leaf), fd = FD_NONE;
+	size_t done = 0;
+
+	if (dir < 0)
+		return dir;
+	fd = openat(dir, leaf, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, op->mode & 0777);
+	if (fd < 0)
+		return -errno;
+	while (done < op->data.n) {
+		ssize_t n = write(fd, op->data.p + done, op->data.n - done);
+
+		if (n < 0)
+			return -errno;
+		done += (size_t)n;
+	}
+	if (op->owner && fchown(fd, op->owner, op->owner) < 0)
+		return -errno;
+	return 0;
+}
+
+static int op_bind(struct box_setup *s, const struct fs_op *op)
+{
+	CLEANUP_FD int tree = sys_open_tree(AT_FDCWD, op->source,
+	                                    OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE |
+	                                            AT_SYMLINK_NOFOLLOW);
+	struct stat st;
+	int r;
+
+	if (tree == -ENOENT && op->optional)
+		return 0;
+	if (tree < 0)
+		return tree;
+	if (fstat(tree, &st) < 0)
+		return -errno;
+	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+		return -EINVAL; /* a link or a socket is never what the plan meant */
+	r = sys_mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE,
+	                      MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	if (r >= 0)
+		r = ensure_target(s, op->path, S_ISDIR(st.st_mode));
+	return r < 0 ? r : mount_onto(s, tree, op->path);
+}
+
+/* A directory of the scratch tmpfs, named after the target's last component. */
+static int op_scratch(struct box_setup *s, const struct fs_op *op)
+{
+	const char *name = strrchr(op->path, '/') + 1;
+	CLEANUP_FD int tree = FD_NONE;
+	int r;
+
+	if (mkdirat(s->scratch_fd, name, 0700) < 0 ||
+	    fchownat(s->scratch_fd, name, op->owner, op->owner, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    fchmodat(s->scratch_fd, name, op->mode, 0) < 0)
+		return -errno;
+	tree = sys_open_tree(s->scratch_fd, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (tree < 0)
+		return tree;
+	r = op->noexec ? sys_mount_setattr(tree, "", AT_EMPTY_PATH, MOUNT_ATTR_NOEXEC) : 0;
+	if (r >= 0)
+		r = ensure_target(s, op->path, true);
+	if (r >= 0)
+		r = mount_onto(s, tree, op->path);
+	if (r >= 0 && streq(op->path, s->plan->cwd))
+		s->workspace_fd = fd_take(&tree);
+	return r;
+}
+
+static int op_proc(struct box_setup *s, const struct fs_op *op)
+{
+	CLEANUP_FD int fs = sys_fsopen("proc"), fd = FD_NONE;
+	struct statfs st;
+	int r;
+
+	if (fs < 0)
+		return fs;
+	r = sys_fsconfig_string(fs, "hidepid", "invisible");
+	if (r >= 0)
+		r = sys_fsconfig_create(fs);
+	if (r < 0)
+		return r;
+	fd = sys_fsmount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+	if (fd < 0)
+		return fd;
+	if (fstatfs(fd, &st) < 0 || st.f_type != PROC_MAGIC)
+		return -EINVAL;
+	s->sysctl_fd = openat(fd, "sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (s->sysctl_fd < 0)
+		return -errno;
+	r = ensure_target(s, op->path, true);
+	return r < 0 ? r : mount_onto(s, fd, op->path);
+}
+
+/* Hides a file under an empty one, a directory under an empty one, both read-only. */
+static int op_mask(struct box_setup *s, const struct fs_op *op)
+{
+	CLEANUP_FD int target = open_target(s, op->path, O_PATH), tree = FD_NONE;
+	struct stat st;
+	int r;
+
+	if (target == -ENOENT)
+		return 0;
+	if (target < 0)
+		return target;
+	if (fstat(target, &st) < 0)
+		return -errno;
+	tree = sys_open_tree(s->scratch_fd, S_ISDIR(st.st_mode) ? "mask.d" : "mask",
+	                     OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (tree < 0)
+		return tree;
+	r = sys_mount_setattr(tree, "", AT_EMPTY_PATH, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC);
+	return r < 0 ? r : sys_move_mount(tree, target, "");
+}
+
+static int op_readonly(struct box_setup *s, const struct fs_op *op)
+{
+	CLEANUP_FD int target = open_target(s, op->path, O_PATH), tree = FD_NONE;
+	int r;
+
+	if (target == -ENOENT)
+		return 0;
+	if (target < 0)
+		return target;
+	tree = sys_open_tree(target, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+	if (tree < 0)
+		return tree;
+	r = sys_mount_setattr(tree, "", AT_EMPTY_PATH, MOUNT_ATTR_RDONLY);
+	return r < 0 ? r : sys_move_mount(tree, target, "");
+}
+
+static int op_dev(struct box_setup *s, const struct fs_op *op)
+{
+	int r = ensure_target(s, op->path, true);
+
+	return r < 0 ? r : dev_attach(s, op->path);
+}
+
+static const struct {
+	const char *what;
+	int (*run)(struct box_setup *s, const struct fs_op *op);
+} ops[FS_OP_COUNT] = {
+	[FS_OP_DIR] = { "make directory", op_dir },
+	[FS_OP_SYMLINK] = { "make link", op_symlink },
+	[FS_OP_FILE] = { "place file", op_file },
+	[FS_OP_BIND_RO] = { "mount the host's", op_bind },
+	[FS_OP_SCRATCH] = { "mount writable", op_scratch },
+	[FS_OP_PROC] = { "mount procfs on", op_proc },
+	[FS_OP_DEV] = { "set up", op_dev },
+	[FS_OP_MASK] = { "mask", op_mask },
+	[FS_OP_READONLY] = { "make read-only", op_readonly },
+};
+
+static bool is_mask(const struct fs_op *op)
+{
+	return op->kind == FS_OP_MASK || op->kind == FS_OP_READONLY;
+}
+
+static int run_ops(struct box_setup *s, bool masks)
+{
+	for (size_t i = 0; i < s->plan->n_fs; i++) {
+		const struct fs_op *op = &s->plan->fs[i];
+		int r;
+
+		if (is_mask(op) != masks)
+			continue;
+		r = ops[op->kind].run(s, op);
+		if (r < 0)
+			return op_error(s, r, ops[op->kind].what, op->path);
+	}
+	return 0;
+}
+
+static int attach_tmpfs(struct box_setup *s, int fd, const char *what)
+{
+	int r = fd < 0 ? fd : sys_move_mount(fd, AT_FDCWD, "/");
+
+	return r < 0 ? op_error(s, r, "mount", what) : 0;
+}
+
+static int make_scratch(struct box_setup *s)
+{
+	char size[24], inodes[24];
+	int fd, r;
+
+	(void)snprintf(size, sizeof(size), "%" PRIu64, s->plan->scratch_bytes);
+	(void)snprintf(inodes, sizeof(inodes), "%" PRIu32, s->plan->scratch_inodes + SCRATCH_INODES);
+	s->scratch_fd = new_tmpfs(size, inodes, "0755", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	r = attach_tmpfs(s, s->scratch_fd, "the writable tmpfs");
+	if (r < 0)
+		return r;
+	fd = openat(s->scratch_fd, "mask", O_CREAT | O_EXCL | O_RDONLY | O_CLOEXEC, 0444);
+	if (fd < 0 || mkdirat(s->scratch_fd, "mask.d", 0555) < 0)
+		return op_error(s, -errno, "prepare", "the masks");
+	(void)close(fd);
+	return 0;
+}
+
+int setup_mounts(struct box_setup *s)
+{
+	int r = sys_mount_private("/");
+
+	s->root_fd = s->sysctl_fd = s->workspace_fd = FD_NONE;
+	if (r < 0)
+		return op_error(s, r, "make private", "/");
+	r = make_scratch(s);
+	if (r < 0)
+		return r;
+	s->root_fd = new_tmpfs(ROOT_SIZE, ROOT_INODES, "0755", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	r = attach_tmpfs(s, s->root_fd, "the new root");
+	if (r < 0)
+		return r;
+	r = run_ops(s, /* masks= */ false);
+	if (r < 0)
+		return r;
+	if (s->workspace_fd < 0 || s->sysctl_fd < 0)
+		return err_set(&s->err, ERR_INVALID, EPROTO, "the plan has no workspace or no /proc");
+	s->layers |= LAYER_BIT(QUOTA) & s->plan->layers;
+	return 0;
+}
+
+int setup_masks(struct box_setup *s)
+{
+	return run_ops(s, /* masks= */ true);
+}
+
+/* Devices stay usable on a read-only mount. */
+int setup_read_only(struct box_setup *s)
+{
+	CLEANUP_FD int dev = open_target(s, "/dev", O_PATH | O_DIRECTORY);
+	int r = dev < 0 ? dev : 0;
+
+	if (r >= 0 && s->dev_fd >= 0)
+		r = sys_mount_setattr(dev, "", AT_EMPTY_PATH, MOUNT_ATTR_RDONLY);
+	if (r >= 0)
+		r = sys_mount_setattr(s->root_fd, "", AT_EMPTY_PATH, MOUNT_ATTR_RDONLY);
+	return r < 0 ? op_error(s, r, "make read-only", "the root") : 0;
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "route/route.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "node_runner.h"
+#include "seccomp_default.h"
+
+#define INIT_ID  1
+#define CODE_ID  1000
+#define ID_BASE  0x70000000u /* above what distributions hand out to users and containers */
+#define ID_SLOTS (1u << 20)
+#define NODE_RUNNER "/etc/brig/run.cjs"
+
+int plan_add_fs(struct plan *p, struct fs_op op, struct err *err)
+{
+	if (p->n_fs == PLAN_FS_OPS_MAX)
+		return err_set(err, ERR_LIMIT, E2BIG, "more than %d files and mounts", PLAN_FS_OPS_MAX);
+	p->fs[p->n_fs++] = op;
+	return 0;
+}
+
+int plan_add_rule(struct plan *p, const char *path, enum plan_access access, struct err *err)
+{
+	if (p->n_rules == PLAN_RULES_MAX)
+		return err_set(err, ERR_LIMIT, E2BIG, "more than %d access rules", PLAN_RULES_MAX);
+	p->rules[p->n_rules++] = (struct plan_rule){ path, access };
+	return 0;
+}
+
+static const struct {
+	const char *program;
+	const char *package; /* of the distribution, for the error */
+	const char *script;  /* default name */
+	const char *flags[3];
+} runtimes[LANGUAGE_COUNT] = {
+	/* unbuffered: what was printed before a kill is not lost; no .pyc files in the workspace */
+	[LANGUAGE_PYTHON] = { "python3", "python3", "main.py", { "-u", "-B" } },
+	[LANGUAGE_JAVASCRIPT] = { "node", "nodejs", "main.js", { NODE_RUNNER } },
+	[LANGUAGE_SHELL] = { "bash", "bash", "main.sh", { NULL } },
+};
+
+/* Everything of procfs that says something about the host, or could change it. */
+static const char *const proc_masks[] = {
+	"/proc/acpi",        "/proc/asound",     "/proc/buddyinfo",   "/proc/bus",
+	"/proc/cgroups",     "/proc/config.gz",  "/proc/consoles",    "/proc/crypto",
+	"/proc/devices",     "/proc/diskstats",  "/proc/dma",         "/proc/driver",
+	"/proc/dynamic_debug", "/proc/fs",       "/proc/interrupts",  "/proc/iomem",
+	"/proc/ioports",     "/proc/irq",        "/proc/kallsyms",    "/proc/kcore",
+	"/proc/key-users",   "/proc/keys",       "/proc/kmsg",        "/proc/kpagecgroup",
+	"/proc/kpagecount",  "/proc/kpageflags", "/proc/latency_stats", "/proc/locks",
+	"/proc/mdstat",      "/proc/misc",       "/proc/modules",     "/proc/mtrr",
+	"/proc/pagetypeinfo", "/proc/partitions", "/proc/pressure",   "/proc/sched_debug",
+	"/proc/schedstat",   "/proc/scsi",       "/proc/slabinfo",    "/proc/softirqs",
+	"/proc/swaps",       "/proc/sysrq-trigger", "/proc/sysvipc",  "/proc/timer_list",
+	"/proc/timer_stats", "/proc/tty",        "/proc/vmallocinfo", "/proc/zoneinfo",
+};
+
+static int add_masks(struct plan *p, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < ELEMENTSOF(proc_masks) && r >= 0; i++)
+		r = plan_add_fs(p, (struct fs_op){ .kind = FS_OP_MASK, .path = proc_masks[i] }, err);
+	if (r >= 0)
+		r = plan_add_fs(p, (struct fs_op){ .kind = FS_OP_READONLY, .path = "/proc/sys" }, err);
+	return r;
+}
+
+static int add_places(struct plan *p, struct err *err)
+{
+	static const struct fs_op places[] = {
+		{ .kind = FS_OP_PROC, .path = "/proc" },
+		{ .kind = FS_OP_DEV, .path = "/dev" },
+		{ .kind = FS_OP_SCRATCH, .path = "/dev/shm", .mode = 01777, .owner = CODE_ID, .noexec = true },
+		{ .kind = FS_OP_SCRATCH, .path = "/tmp", .mode = 01777, .owner = CODE_ID },
+		{ .kind = FS_OP_SCRATCH, .path = WORKSPACE, .mode = 0755, .owner = CODE_ID },
+	};
+	static const struct plan_rule rules[] = {
+		{ "/", PLAN_ACCESS_LIST },
+		{ "/proc", PLAN_ACCESS_READ },
+		{ "/dev/null", PLAN_ACCESS_DEVICE },
+		{ "/dev/zero", PLAN_ACCESS_DEVICE },
+		{ "/dev/full", PLAN_ACCESS_DEVICE },
+		{ "/dev/random", PLAN_ACCESS_DEVICE },
+		{ "/dev/urandom", PLAN_ACCESS_DEVICE },
+		{ "/dev/tty", PLAN_ACCESS_DEVICE },
+		{ "/dev/pts", PLAN_ACCESS_DEVICE },
+		{ "/dev/shm", PLAN_ACCESS_WRITE },
+		{ "/tmp", PLAN_ACCESS_WRITE_EXEC },
+		{ WORKSPACE, PLAN_ACCESS_WRITE_EXEC },
+	};
+	int r = 0;
+
+	for (size_t i = 0; i < ELEMENTSOF(places) && r >= 0; i++)
+		r = plan_add_fs(p, places[i], err);
+	for (size_t i = 0; i < ELEMENTSOF(rules) && r >= 0; i++)
+		r = plan_add_rule(p, rules[i].path, rules[i].access, err);
+	return r;
+}
+
+/* Directories above the file; making one that is there already does nothing. */
+static int add_parents(struct arena *a, struct plan *p, const char *path, struct err *err)
+{
+	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+		const char *dir = arena_printf(a, WORKSPACE "/%.*s", (int)(slash - path), path);
+		int r;
+
+		if (!dir)
+			return err_set(err, ERR_LIMIT, ENOMEM, "memory of the request");
+		r = plan_add_fs(
+		        p,
+		        (struct fs_op){ .kind = FS_OP_DIR, .path = dir, .mode = 0755, .owner = CODE_ID },
+		        err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int add_file(struct arena *a, struct plan *p, const char *path, struct str data,
+                    uint32_t mode, struct err *err)
+{
+	const char *full = arena_printf(a, WORKSPACE "/%s", path);
+	int r = add_parents(a, p, path, err);
+
+	if (r < 0)
+		return r;
+	if (!full)
+		return err_set(err, ERR_INVALID, ENAMETOOLONG, "files: path is too long");
+	return plan_add_fs(p,
+	                   (struct fs_op){ .kind = FS_OP_FILE,
+	                                   .path = full,
+	                                   .data = data,
+	                                   .mode = mode,
+	                                   .owner = CODE_ID },
+	                   err);
+}
+
+static const char *script_name(const struct request *req)
+{
+	return req->name ? req->name : runtimes[req->language].script;
+}
+
+static int add_request_files(const struct request *req, struct arena *a, struct plan *p,
+                             struct err *err)
+{
+	int r = add_file(a, p, script_name(req), req->code, 0644, err);
+
+	for (size_t i = 0; i < req->n_files && r >= 0; i++) {
+		const struct request_file *f = &req->files[i];
+
+		if (streq(f->path, script_name(req)))
+			return err_set(err, ERR_INVALID, EEXIST, "files[%zu].path: \"%s\" is the script",
+			               i, f->path);
+		r = add_file(a, p, f->path, f->data, f->executable ? 0755 : 0644, err);
+	}
+	return r;
+}
+
+static int add_command(const struct request *req, const struct image *image, struct arena *a,
+                       struct plan *p, struct err *err)
+{
+	const char *script = arena_printf(a, WORKSPACE "/%s", script_name(req));
+
+	if (image->find(runtimes[req->language].program, &p->exec) < 0) {
+		(void)err_set(err, ERR_NOT_FOUND, 0, "no %s in the image \"%s\"",
+		              runtimes[req->language].program, image->id);
+		return err_remedy(err, -ENOENT, "install it on this machine: apt-get install %s",
+		                  runtimes[req->language].package);
+	}
+	p->argv = arena_array(a, req->n_args + 8, sizeof(*p->argv));
+	if (!p->argv || !script)
+		return err_set(err, ERR_LIMIT, ENOMEM, "memory of the request");
+	p->argv[p->n_argv++] = runtimes[req->language].program;
+	for (size_t i = 0; i < ELEMENTSOF(runtimes->flags) && runtimes[req->language].flags[i]; i++)
+		p->argv[p->n_argv++] = runtimes[req->language].flags[i];
+	p->argv[p->n_argv++] = script;
+	for (size_t i = 0; i < req->n_args; i++)
+		p->argv[p->n_argv++] = req->args[i];
+	return 0;
+}
+
+/* The caller's entries come last and replace ours of the same name. */
+static int add_environment(const struct request *req, struct arena *a, struct plan *p,
+                           struct err *err)
+{
+	static const char *const defaults[] = { "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp",
+		                                "TMPDIR=/tmp", "LANG=C.UTF-8", "USER=sandbox" };
+
+	p->env = arena_array(a, req->n_env + ELEMENTSOF(defaults) + 1, sizeof(*p->env));
+	if (!p->env)
+		return err_set(err, ERR_LIMIT, ENOMEM, "memory of the request");
+	for (size_t i = 0; i < ELEMENTSOF(defaults); i++) {
+		size_t name = strcspn(defaults[i], "=") + 1;
+		bool replaced = false;
+
+		for (size_t j = 0; j < req->n_env; j++)
+			replaced |= strncmp(req->env[j], defaults[i], name) == 0;
+		if (!replaced)
+			p->env[p->n_env++] = defaults[i];
+	}
+	for (size_t i = 0; i < req->n_env; i++)
+		p->env[p->n_env++] = req->env[i];
+	return 0;
+}
+
+static void add_limits(const struct limits *l, struct plan *p)
+{
+	const struct plan_rlimit rlimits[] = {
+		{ RLIMIT_CORE, 0 },
+		{ RLIMIT_NOFILE, l->open_files },
+		{ RLIMIT_NPROC, l->pids + 1 }, /* init counts; the cgroup's limit is the exact one */
+		{ RLIMIT_FSIZE, l->file_bytes },
+		{ RLIMIT_STACK, 8 * MIB },
+		{ RLIMIT_MEMLOCK, 64 * KIB },
+		{ RLIMIT_MSGQUEUE, 0 },
+		{ RLIMIT_RTPRIO, 0 },
+		{ RLIMIT_NICE, 0 },
+		{ RLIMIT_SIGPENDING, 1024 },
+		{ RLIMIT_CPU, l->cpu_ms / 1000 + 1 }, /* of one process; the launcher watches the sum */
+	};
+
+	memcpy(p->rlimits, rlimits, sizeof(rlimits));
+	p->n_rlimits = ELEMENTSOF(rlimits);
+	p->memory_bytes = l->memory_bytes;
+	p->pids = l->pids;
+	p->cpu_milli = l->cpu_milli;
+	p->cpu_ms = l->cpu_ms;
+	p->scratch_bytes = l->disk_bytes;
+	p->scratch_inodes = (uint32_t)l->inodes;
+}
+
+static int check_tier(enum tier tier, struct err *err)
+{
+	if (tier == TIER_AUTO || tier == TIER_JAIL)
+		return 0;
+	(void)err_set(err, ERR_UNSUPPORTED, 0, "no executor for the tier \"%s\" is built in",
+	              tier_name(tier));
+	return err_remedy(err, -EOPNOTSUPP, "use the tier \"jail\" or \"auto\"");
+}
+
+static int alloc_lists(struct arena *a, struct plan *p, struct err *err)
+{
+	p->fs = arena_array(a, PLAN_FS_OPS_MAX, sizeof(*p->fs));
+	p->rules = arena_array(a, PLAN_RULES_MAX, sizeof(*p->rules));
+	p->rlimits = arena_array(a, PLAN_RLIMITS_MAX, sizeof(*p->rlimits));
+	if (!p->fs || !p->rules || !p->rlimits)
+		return err_set(err, ERR_LIMIT, ENOMEM, "memory of the request");
+	return 0;
+}
+
+/* Node finds out whether code is a module or a script with a little help. */
+static int add_node_runner(struct plan *p, struct err *err)
+{
+	int r = plan_add_fs(p, (struct fs_op){ .kind = FS_OP_DIR, .path = "/etc/brig", .mode = 0755 },
+	                    err);
+
+	if (r < 0)
+		return r;
+	return plan_add_fs(p,
+	                   (struct fs_op){ .kind = FS_OP_FILE,
+	                                   .path = NODE_RUNNER,
+	                                   .data = { (const char *)node_runner, sizeof(node_runner) },
+	                                   .mode = 0444 },
+	                   err);
+}
+
+int route_plan(const struct request *req, const struct image *image, struct arena *a,
+               struct plan *ret, struct err *err)
+{
+	struct plan p = {
+		.layers = LAYERS_ALL,
+		.required = layers_required(req->level),
+		.init_id = INIT_ID,
+		.code_id = CODE_ID,
+		.host_id_base = ID_BASE,
+		.host_id_slots = ID_SLOTS,
+		.hostname = "brig",
+		.loopback = req->network == NETWORK_LOOPBACK,
+		.seccomp = seccomp_default,
+		.n_seccomp = seccomp_default_len,
+		.seccomp_id = seccomp_default_sha256,
+		.script = script_name(req),
+		.cwd = WORKSPACE,
+	};
+	int r = check_tier(req->tier, err);
+
+	if (r >= 0)
+		r = alloc_lists(a, &p, err);
+	if (r >= 0)
+		r = image->add(a, &p, err);
+	if (r >= 0 && req->language == LANGUAGE_JAVASCRIPT)
+		r = add_node_runner(&p, err);
+	if (r >= 0)
+		r = add_places(&p, err);
+	if (r >= 0)
+		r = add_masks(&p, err);
+	if (r >= 0)
+		r = add_request_files(req, a, &p, err);
+	if (r >= 0)
+		r = add_command(req, image, a, &p, err);
+	if (r >= 0)
+		r = add_environment(req, a, &p, err);
+	if (r < 0)
+		return r;
+	add_limits(&req->limits, &p);
+	*ret = p;
+	return 0;
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sys/cgroup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/parse.h"
+#include "base/str.h"
+
+#define SLOT_TRIES 4096
+
+static const struct cgroup_ops *ops_of(const struct cgroup_host *host)
+{
+	return host->mode == CGROUP_V2 ? &cgroup_ops_v2 : &cgroup_ops_v1;
+}
+
+int cgroup_write_text(int dir, const char *file, const char *text)
+{
+	CLEANUP_FD int fd = openat(dir, file, O_WRONLY | O_CLOEXEC);
+	size_t n = strlen(text);
+	ssize_t w;
+
+	if (fd < 0)
+		return -errno;
+	w = write(fd, text, n);
+	if (w < 0)
+		return -errno;
+	return (size_t)w == n ? 0 : -EIO;
+}
+
+int cgroup_write(int dir, const char *file, uint64_t value)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%" PRIu64, value);
+	return cgroup_write_text(dir, file, text);
+}
+
+static int read_small(int dir, const char *file, char *text, size_t size)
+{
+	CLEANUP_FD int fd = openat(dir, file, O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	n = read(fd, text, size - 1);
+	if (n < 0)
+		return -errno;
+	text[n] = '\0';
+	return (int)n;
+}
+
+int cgroup_read_u64(int dir, const char *file, uint64_t *ret)
+{
+	char text[32];
+	int n = read_small(dir, file, text, sizeof(text));
+
+	if (n < 0)
+		return n;
+	text[strcspn(text, "\n")] = '\0';
+	return parse_u64(text, ret);
+}
+
+int cgroup_read_key(int dir, const char *file, const char *key, uint64_t *ret)
+{
+	char text[2048];
+	size_t key_len = strlen(key);
+	int n = read_small(dir, file, text, sizeof(text));
+
+	if (n < 0)
+		return n;
+	for (char *line = text; *line;) {
+		char *end = line + strcspn(line, "\n");
+		bool last = *end == '\0';
+
+		*end = '\0';
+		if (strncmp(line, key, key_len) == 0 && line[key_len] == ' ')
+			return parse_u64(line + key_len + 1, ret);
+		if (last)
+			break;
+		line = end + 1;
+	}
+	return -ENOENT;
+}
+
+void cgroup_host_close(struct cgroup_host *host)
+{
+	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++) {
+		host->parents[i] = fd_close(host->parents[i]);
+		host->bases[i] = fd_close(host->bases[i]);
+	}
+}
+
+/* Directories of dead launchers are empty; live ones have a task within milliseconds. */
+static void sweep_dir(int parent, unsigned age_s)
+{
+	CLEANUP_FD int copy = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	time_t now = time(NULL);
+
+	if (!d)
+		return;
+	(void)fd_take(&copy);
+	for (struct dirent *e = readdir(d); e; e = readdir(d)) {
+		struct stat st;
+
+		if (!str_has_prefix(e->d_name, "box-"))
+			continue;
+		if (fstatat(parent, e->d_name, &st, 0) == 0 && st.st_mtime + (time_t)age_s <= now)
+			(void)unlinkat(parent, e->d_name, AT_REMOVEDIR);
+	}
+	(void)closedir(d);
+}
+
+void cgroup_host_sweep(const struct cgroup_host *host, unsigned age_s)
+{
+	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++)
+		if (host->parents[i] >= 0)
+			sweep_dir(host->parents[i], age_s);
+}
+
+void cgroup_host_remove(struct cgroup_host *host)
+{
+	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++)
+		if (host->parents[i] >= 0)
+			(void)unlinkat(host->bases[i], "brig", AT_REMOVEDIR);
+	cgroup_host_close(host);
+}
+
+static void close_dirs(struct cgroup *cg)
+{
+	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++)
+		cg->dirs[i] = fd_close(cg->dirs[i]);
+}
+
+static int make_one(struct cgroup *cg, size_t i)
+{
+	int parent = cg->host->parents[i];
+
+	if (mkdirat(parent, cg->name, 0755) < 0)
+		return -errno;
+	cg->dirs[i] = openat(parent, cg->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return cg->dirs[i] < 0 ? -errno : 0;
+}
+
+/* The slot's directory in every hierarchy, or none. */
+static int make_slot(struct cgroup *cg, uint32_t slot)
+{
+	int r = 0;
+
+	cg->slot = slot;
+	(void)snprintf(cg->name, sizeof(cg->name), "box-%" PRIu32, slot);
+	for (size_t i = 0; i < CGROUP_CONTROLLERS && r >= 0; i++)
+		if (cg->host->parents[i] >= 0)
+			r = make_one(cg, i);
+	if (r < 0) {
+		for (size_t i = 0; i < CGROUP_CONTROLLERS; i++)
+			if (cg->dirs[i] >= 0)
+				(void)unlinkat(cg->host->parents[i], cg->name, AT_REMOVEDIR);
+		close_dirs(cg);
+	}
+	return r;
+}
+
+int cgroup_create(const struct cgroup_host *host, uint32_t hint, uint32_t slots,
+                  const struct cgroup_limits *limits, struct cgroup *ret, struct err *err)
+{
+	struct cgroup cg = { .host = host };
+	int r = -EEXIST;
+
+	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++)
+		cg.dirs[i] = FD_NONE;
+	for (uint32_t n = 0; n < slots && n < SLOT_TRIES && r == -EEXIST; n++)
+		r = make_slot(&cg, (hint + n) % slots);
+	if (r < 0)
+		return err_set(err, ERR_SETUP, -r, "make a cgroup below %s", host->path);
+	r = ops_of(host)->set_limits(&cg, limits, err);
+	if (r < 0) {
+		(void)cgroup_remove(&cg, 0);
+		return r;
+	}
+	*ret = cg;
+	return 0;
+}
+
+int cgroup_attach(const struct cgroup *cg, pid_t pid, struct err *err)
+{
+	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++) {
+		int r = cg->dirs[i] < 0 ? 0 : cgroup_write(cg->dirs[i], "cgroup.procs", (uint64_t)pid);
+
+		if (r < 0)
+			return err_set(err, ERR_SETUP, -r, "attach to cgroup %s", cg->name);
+	}
+	return 0;
+}
+
+void cgroup_read_usage(const struct cgroup *cg, struct cgroup_usage *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	ops_of(cg->host)->read_usage(cg, ret);
+}
+
+int cgroup_kill(const struct cgroup *cg)
+{
+	return ops_of(cg->host)->kill(cg);
+}
+
+static int remove_one(const struct cgroup *cg, size_t i, uint64_t deadline)
+{
+	static const struct timespec pause = { .tv_nsec = 500000 };
+
+	for (;;) {
+		if (unlinkat(cg->host->parents[i], cg->name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+			return 0;
+		if (errno != EBUSY || clock_ms() >= deadline)
+			return -errno;
+		(void)nanosleep(&pause, NULL);
+	}
+}
+
+int cgroup_remove(struct cgroup *cg, unsigned wait_ms)
+{
+	uint64_t deadline = clock_ms() + wait_ms;
+	int first = 0;
+
+	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++) {
+		int r = cg->dirs[i] < 0 ? 0 : remove_one(cg, i, deadline);
+
+		if (r < 0 && first == 0)
+			first = r;
+	}
+	close_dirs(cg);
+	return first;
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Finds out where boxes' groups can be made: reads mountinfo (where each hierarchy is mounted) and
+ * /proc/self/cgroup (where we are in it), then makes the "brig" group and looks which controllers
+ * it really has. What cannot be had is said in host->why; the caller decides what that means.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "sys/cgroup.h"
+
+static const char *const controller_names[CGROUP_CONTROLLERS] = { "memory", "pids", "cpu",
+	                                                           "cpuacct" };
+
+/* Is `word` one of the comma- or space-separated words of `list`? */
+static bool has_word(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *p = list; (p = strstr(p, word)); p += n) {
+		bool starts = p == list || strchr(", :", p[-1]);
+
+		if (starts && (p[n] == '\0' || strchr(", :\n", p[n])))
+			return true;
+	}
+	return false;
+}
+
+/* A field of a mountinfo line, counted from 0; the string is cut in place. */
+static char *cut_field(char **rest)
+{
+	char *field = *rest;
+	size_t n = strcspn(field, " \n");
+
+	*rest = field + n + (field[n] ? 1 : 0);
+	field[n] = '\0';
+	return field;
+}
+
+struct cg_mount {
+	char root[CGROUP_PATH_MAX];  /* of the hierarchy, what the mount shows */
+	char point[CGROUP_PATH_MAX]; /* where it is mounted */
+};
+
+/* controller NULL: the v2 hierarchy. */
+static int find_mount(const char *mountinfo, const char *controller, struct cg_mount *ret)
+{
+	FILE *f = fopen(mountinfo, "re");
+	char line[4096];
+	int r = -ENOENT;
+
+	if (!f)
+		return -errno;
+	while (r < 0 && fgets(line, sizeof(line), f)) {
+		char *rest = strstr(line, " - "), *type, *root, *point, *options;
+
+		if (!rest)
+			continue;
+		*rest = '\0';
+		rest += 3;
+		type = cut_field(&rest);
+		(void)cut_field(&rest); /* the source */
+		options = cut_field(&rest);
+		if (controller ? !streq(type, "cgroup") || !has_word(options, controller)
+		               : !streq(type, "cgroup2"))
+			continue;
+		rest = line;
+		for (int i = 0; i < 3; i++)
+			(void)cut_field(&rest);
+		root = cut_field(&rest);
+		point = cut_field(&rest);
+		(void)snprintf(ret->root, sizeof(ret->root), "%s", root);
+		(void)snprintf(ret->point, sizeof(ret->point), "%s", point);
+		r = 0;
+	}
+	(void)fclose(f);
+	return r;
+}
+
+/* Our own group's path in the hierarchy, from "N:controllers:/path". */
+static int find_self(const char *self_cgroup, const char *controller, char *ret, size_t size)
+{
+	FILE *f = fopen(self_cgroup, "re");
+	char line[4096];
+	int r = -ENOENT;
+
+	if (!f)
+		return -errno;
+	while (r < 0 && fgets(line, sizeof(line), f)) {
+		char *list = strchr(line, ':'), *path;
+
+		if (!list)
+			continue;
+		path = strchr(++list, ':');
+		if (!path)
+			continue;
+		*path++ = '\0';
+		path[strcspn(path, "\n")] = '\0';
+		if (controller ? has_word(list, controller) : *list == '\0') {
+			(void)snprintf(ret, size, "%s", path);
+			r = 0;
+		}
+	}
+	(void)fclose(f);
+	return r;
+}
+
+/* Path of our own group below the mount point; the mount may show only a part of the hierarchy. */
+static int own_dir(const struct cgroup_env *env, const char *controller, char *ret, size_t size)
+{
+	struct cg_mount m;
+	char self[CGROUP_PATH_MAX];
+	const char *below = self;
+	int r = find_mount(env->mountinfo, controller, &m);
+
+	if (r >= 0)
+		r = find_self(env->self_cgroup, controller, self, sizeof(self));
+	if (r < 0)
+		return r;
+	if (!streq(m.root, "/") && str_has_prefix(self, m.root))
+		below += strlen(m.root);
+	if (streq(below, "/"))
+		below = "";
+	if ((size_t)snprintf(ret, size, "%s%s", m.point, below) >= size)
+		return -ENAMETOOLONG;
+	return 0;
+}
+
+/* Opens `<dir>/brig`, making it when we may. */
+static int open_parent(const char *dir, int *ret_base)
+{
+	CLEANUP_FD int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int parent;
+
+	if (fd < 0)
+		return -errno;
+	if (mkdirat(fd, "brig", 0755) < 0 && errno != EEXIST)
+		return -errno;
+	parent = openat(fd, "brig", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (parent < 0)
+		return -errno;
+	if (faccessat(parent, ".", W_OK, AT_EACCESS) < 0) {
+		(void)close(parent);
+		return -EACCES;
+	}
+	*ret_base = fd_take(&fd);
+	return parent;
+}
+
+static void open_v1(const struct cgroup_env *env, struct cgroup_host *host)
+{
+	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++) {
+		char dir[CGROUP_PATH_MAX];
+		int r = own_dir(env, controller_names[i], dir, sizeof(dir));
+
+		if (r >= 0)
+			r = open_parent(dir, &host->bases[i]);
+		if (r < 0) {
+			if (!*host->why)
+				(void)snprintf(host->why, sizeof(host->why), "%s: %s",
+				               controller_names[i], strerror(-r));
+			continue;
+		}
+		host->parents[i] = r;
+		host->usable |= 1u << i;
+		if (!*host->path)
+			(void)snprintf(host->path, sizeof(host->path), "%.490s/brig", dir);
+	}
+}
+
+/*
+ * A v2 group cannot have both tasks and controllers for its children. Root makes "brig" at the top
+ * of what it sees; others use their own delegated group and first step aside into a leaf of it.
+ */
+static int step_aside(const char *dir)
+{
+	CLEANUP_FD int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP_FD int leaf = FD_NONE;
+
+	if (fd < 0)
+		return -errno;
+	if (mkdirat(fd, "brig-launch", 0755) < 0 && errno != EEXIST)
+		return -errno;
+	leaf = openat(fd, "brig-launch", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (leaf < 0)
+		return -errno;
+	return cgroup_write(leaf, "cgroup.procs", 0);
+}
+
+static void enable_controllers(const char *dir)
+{
+	CLEANUP_FD int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	/* One by one: a controller that is missing must not take the others along. */
+	(void)cgroup_write_text(fd, "cgroup.subtree_control", "+memory");
+	(void)cgroup_write_text(fd, "cgroup.subtree_control", "+pids");
+	(void)cgroup_write_text(fd, "cgroup.subtree_control", "+cpu");
+}
+
+static unsigned controllers_of(int parent)
+{
+	CLEANUP_FD int fd = openat(parent, "cgroup.subtree_control", O_RDONLY | O_CLOEXEC);
+	char text[256] = "";
+	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+	unsigned mask = 0;
+
+	text[n > 0 ? n : 0] = '\0';
+	for (size_t i = 0; i < CGROUP_CPUACCT; i++)
+		if (has_word(text, controller_names[i]))
+			mask |= 1u << i;
+	return mask;
+}
+
+static int v2_base(const struct cgroup_env *env, char *dir, size_t size)
+{
+	struct cg_mount m;
+	int r = find_mount(env->mountinfo, NULL, &m);
+
+	if (r < 0)
+		return r;
+	if (env->privileged) {
+		(void)snprintf(dir, size, "%.500s", m.point);
+		return 0;
+	}
+	r = own_dir(env, NULL, dir, size);
+	return r < 0 ? r : step_aside(dir);
+}
+
+static void open_v2(const struct cgroup_env *env, struct cgroup_host *host)
+{
+	char dir[CGROUP_PATH_MAX];
+	int r = v2_base(env, dir, sizeof(dir));
+
+	if (r >= 0) {
+		enable_controllers(dir);
+		r = open_parent(dir, &host->bases[CGROUP_MEMORY]);
+	}
+	if (r < 0) {
+		(void)snprintf(host->why, sizeof(host->why), "cgroup v2: %s", strerror(-r));
+		return;
+	}
+	host->parents[CGROUP_MEMORY] = r;
+	(void)snprintf(host->path, sizeof(host->path), "%.490s/brig", dir);
+	enable_controllers(host->path);
+	host->usable = controllers_of(r);
+	if (host->usable != (CGROUP_BIT(MEMORY) | CGROUP_BIT(PIDS) | CGROUP_BIT(CPU)))
+		(void)snprintf(host->why, sizeof(host->why),
+		               "cgroup v2: a controller of memory, pids, cpu is not delegated");
+}
+
+void cgroup_host_open(const struct cgroup_env *env, struct cgroup_host *ret)
+{
+	struct cg_mount m;
+
+	memset(ret, 0, sizeof(*ret));
+	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++)
+		ret->parents[i] = ret->bases[i] = FD_NONE;
+	if (find_mount(env->mountinfo, "memory", &m) == 0) {
+		ret->mode = CGROUP_V1;
+		open_v1(env, ret);
+	} else if (find_mount(env->mountinfo, NULL, &m) == 0) {
+		ret->mode = CGROUP_V2;
+		open_v2(env, ret);
+	} else {
+		(void)snprintf(ret->why, sizeof(ret->why), "no cgroup file system is mounted");
+	}
+}

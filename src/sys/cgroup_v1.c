@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The files of cgroup v1. A host may be hybrid: these are then the ones that hold the limits. */
+
+#include <errno.h>
+
+#include "sys/cgroup.h"
+
+#define PERIOD_US 50000 /* short, so that a throttled box still answers signals quickly */
+
+static int set_memory(struct cgroup *cg, uint64_t bytes)
+{
+	int dir = cg->dirs[CGROUP_MEMORY];
+	int r = cgroup_write(dir, "memory.limit_in_bytes", bytes);
+
+	if (r < 0)
+		return r;
+	/* memsw exists only with swap accounting; swappiness 0 alone still swaps under pressure. */
+	r = cgroup_write(dir, "memory.memsw.limit_in_bytes", bytes);
+	cg->swap_off = r == 0;
+	(void)cgroup_write(dir, "memory.swappiness", 0);
+	return 0;
+}
+
+static int set_limits(struct cgroup *cg, const struct cgroup_limits *l, struct err *err)
+{
+	int r = 0;
+
+	if (cg->dirs[CGROUP_MEMORY] >= 0) {
+		r = set_memory(cg, l->memory_bytes);
+		if (r < 0)
+			return err_set(err, ERR_SETUP, -r, "set memory.limit_in_bytes");
+	}
+	if (cg->dirs[CGROUP_PIDS] >= 0) {
+		r = cgroup_write(cg->dirs[CGROUP_PIDS], "pids.max", l->pids);
+		if (r < 0)
+			return err_set(err, ERR_SETUP, -r, "set pids.max");
+	}
+	if (cg->dirs[CGROUP_CPU] >= 0) {
+		r = cgroup_write(cg->dirs[CGROUP_CPU], "cpu.cfs_period_us", PERIOD_US);
+		if (r >= 0)
+			r = cgroup_write(cg->dirs[CGROUP_CPU], "cpu.cfs_quota_us",
+			                 l->cpu_milli * PERIOD_US / 1000);
+		if (r < 0)
+			return err_set(err, ERR_SETUP, -r, "set cpu.cfs_quota_us");
+	}
+	return 0;
+}
+
+static void read_usage(const struct cgroup *cg, struct cgroup_usage *ret)
+{
+	int memory = cg->dirs[CGROUP_MEMORY], pids = cg->dirs[CGROUP_PIDS];
+	int cpu = cg->dirs[CGROUP_CPUACCT];
+
+	if (memory >= 0) {
+		(void)cgroup_read_u64(memory, "memory.max_usage_in_bytes", &ret->memory_peak);
+		(void)cgroup_read_u64(memory, "memory.usage_in_bytes", &ret->memory_now);
+		(void)cgroup_read_key(memory, "memory.oom_control", "oom_kill", &ret->oom_kills);
+	}
+	if (pids >= 0)
+		(void)cgroup_read_u64(pids, "pids.peak", &ret->pids_peak);
+	if (cpu >= 0)
+		(void)cgroup_read_u64(cpu, "cpuacct.usage", &ret->cpu_ns);
+}
+
+/* v1 has no cgroup.kill; the death of the pid namespace's init takes every member along. */
+static int kill_all(const struct cgroup *cg)
+{
+	(void)cg;
+	return 0;
+}
+
+const struct cgroup_ops cgroup_ops_v1 = { set_limits, read_usage, kill_all };

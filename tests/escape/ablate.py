@@ -1,0 +1,357 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Takes the layers of a box away one at a time and runs the critical attacks against what is left.
+
+Every critical attack must still be blocked when any one layer is missing, except where that layer
+is the only possible one (ONLY_LAYER, with the reason). And every removed layer must let at least one
+attack through, of any kind: otherwise its tests prove nothing about it (SILENT, with the reason).
+
+    ablate.py [--user] [--layers a,b] [--ids FS-01,NS-02]
+
+The box is made by weakrun, a program of the tests that brig is not linked with.
+"""
+import argparse
+import contextlib
+import copy
+import os
+import re
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("BRIG_BUILD", os.path.join(ROOT, "build"))
+BRIG = os.environ.get("BRIG", os.path.join(ROOT, "out", "bin", "brig"))
+WEAKRUN = os.path.join(BUILD, "tests", "escape", "weakrun")
+TABLE = os.path.join(ROOT, "policies", "seccomp", "default.tbl")
+
+NAMESPACES = ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time")
+N_NATIVE = 512 + 64
+
+# --- for the tests as well ------------------------------------------------------------------------
+
+
+def weaken(brig, *layers):
+    """A copy of a Brig (conftest.py) whose runs go through weakrun without these layers."""
+    weak = copy.copy(brig)
+
+    def argv(*args, **kw):
+        full = brig.argv(*args, **kw)
+        i = full.index(BRIG)
+        return full[:i] + [WEAKRUN, "--without", ",".join(layers)] + full[i + 1:]
+    weak.argv = argv
+    return weak
+
+
+def host_namespaces(kinds=NAMESPACES):
+    return [os.readlink("/proc/self/ns/" + k) for k in kinds]
+
+
+def status_of(pid):
+    """/proc/PID/status as a dictionary, or None."""
+    try:
+        with open("/proc/%d/status" % pid) as f:
+            return dict(l.rstrip("\n").split(":\t", 1) for l in f if ":\t" in l)
+    except (OSError, ValueError):
+        return None
+
+
+def children_of(pid):
+    found = []
+    for p in os.listdir("/proc"):
+        if p.isdigit():
+            with contextlib.suppress(OSError, ValueError):
+                with open("/proc/%s/stat" % p) as f:
+                    text = f.read()
+                if int(text[text.rindex(")") + 2:].split()[1]) == pid:
+                    found.append(int(p))
+    return found
+
+
+def below(pid):
+    """All processes below one, nearest first."""
+    found = children_of(pid)
+    for p in found:
+        found.extend(children_of(p))
+    return found
+
+
+class Live:
+    """A box that is running: brig's process, the host's pids of its init and of its code."""
+
+    def __init__(self, proc, init, code):
+        self.proc, self.init, self.code = proc, init, code
+
+
+@contextlib.contextmanager
+def live_box(brig, code="exec sleep 30", name="sleep", lang="shell", options=(), argv=None):
+    """Starts a box and waits until its code runs under the name; kills it at the end."""
+    if argv is None:
+        argv = brig.argv(lang, "-c", code, options=["--timeout", "40s", *options])
+    proc = brig.popen(argv)
+    try:
+        yield wait_for_code(proc, name)
+    finally:
+        if proc.poll() is None:
+            proc.kill()
+        proc.communicate()
+
+
+def wait_for_code(proc, name, seconds=10):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        inside = {}
+        for pid in below(proc.pid):
+            st = status_of(pid)
+            ids = (st or {}).get("NSpid", "").split()
+            if len(ids) > 1:
+                inside[int(ids[-1])] = (pid, st)
+        for number, (pid, st) in sorted(inside.items()):
+            if number > 1 and st.get("Name") == name and 1 in inside:
+                return Live(proc, inside[1][0], pid)
+        if proc.poll() is not None:
+            break
+        time.sleep(0.005)
+    proc.kill()
+    out, err = proc.communicate()
+    raise AssertionError("no box appeared: status %s\n%r\n%r" % (proc.returncode, out[-1500:], err[-1500:]))
+
+
+# --- the policy -----------------------------------------------------------------------------------
+
+LETTERS = {"allow": "a", "eperm": "p", "enosys": "n", "einval": "i", "eafnosupport": "f",
+           "enoprotoopt": "o", "ok": "0", "kill": "k"}
+TERM = re.compile(r"arg(\d)(?:\s*&\s*(\w+))?\s*(==|!=|in)\s*(\{[^}]*\}|\w+)$")
+
+
+def _number(text):
+    return int(text, 0)
+
+
+def _holds(condition, args):
+    for term in condition.split("&&"):
+        m = TERM.match(term.strip())
+        if not m:
+            raise ValueError("cannot read the term %r" % term)
+        value = args[int(m.group(1))] & 0xffffffff
+        if m.group(2):
+            value &= _number(m.group(2))
+        values = [_number(v) for v in m.group(4).strip("{}").split(",")]
+        if (value in values) == (m.group(3) == "!="):
+            return False
+    return True
+
+
+def read_policy(path=TABLE):
+    """{number: (name, [(condition or None, action)])}"""
+    policy, entry = {}, None
+    with open(path) as f:
+        for raw in f:
+            line = raw.split("#", 1)[0].rstrip()
+            if not line:
+                continue
+            if line[0].isspace():
+                condition, action = [p.strip() for p in line.split("->")]
+                entry[1].append((None if condition == "else" else condition, action))
+                continue
+            parts = line.split()
+            entry = (parts[1], [(None, parts[2])] if len(parts) == 3 else [])
+            policy[int(parts[0])] = entry
+    return policy
+
+
+def answer(policy, nr, args=(0,) * 6):
+    """The policy's action for a call; a number it does not list is enosys."""
+    for condition, action in policy.get(nr, ("", [(None, "enosys")]))[1]:
+        if condition is None or _holds(condition, args):
+            return action
+    raise ValueError("%d has no else" % nr)
+
+
+def wanted_letters(policy):
+    """One letter per number, for probe SC-01."""
+    letters = [LETTERS[answer(policy, nr)] for nr in range(N_NATIVE)]
+    for nr in (335, 336):  # uretprobe, uprobe: see the table
+        letters[nr] = "u"
+    return "".join(letters)
+
+
+# --- the matrix -----------------------------------------------------------------------------------
+
+# Attack → how to start it. The critical ones of the groups that a probe can try from inside.
+CRITICAL = ["FS-01", "FS-02", "FS-04", "FS-06", "PS-01", "PS-02", "PS-04", "PS-10", "PS-12", "FD-01", "FD-02",
+            "FD-09", "NS-01", "NS-02", "NS-04", "CP-01", "CP-02", "SC-01", "SC-02", "SC-04", "SC-05", "SC-06",
+            "SC-07", "SC-08", "SC-09", "SC-10", "SC-11"]
+# Not critical; they show what a layer is good for.
+WITNESSES = ["NS-07", "NS-09", "CP-07", "LL-01", "LL-02", "LL-03", "LL-04", "SC-22"]
+
+LAYERS = ["user_namespace", "mount_namespace", "pid_namespace", "network_namespace", "ipc_namespace",
+          "uts_namespace", "cgroup_namespace", "time_namespace", "separate_init_uid", "read_only_root",
+          "proc_masks", "own_device_nodes", "disk_quota", "network", "no_new_namespaces", "own_keyring",
+          "rlimits", "no_capabilities", "no_new_privs", "landlock", "landlock_scopes", "seccomp",
+          "memory_limit", "no_swap", "pids_limit", "cpu_limit"]
+
+_FILTER = "the call needs no privilege: only a filter can refuse it"
+_VIEW = "the test is about this layer's own effect"
+ONLY_LAYER = {
+    ("SC-01", "seccomp"): _VIEW,
+    ("SC-02", "seccomp"): _FILTER + "; nothing else tells the ABIs apart",
+    ("SC-04", "seccomp"): _FILTER + "; the sockets see only the box's own network namespace",
+    ("SC-05", "seccomp"): _VIEW,
+    ("SC-06", "seccomp"): _FILTER,
+    ("SC-07", "seccomp"): _FILTER + " (userfaultfd for user-mode faults)",
+    ("SC-08", "seccomp"): _FILTER + "; the keyring is the box's own",
+    ("SC-09", "seccomp"): _FILTER + " within one uid; init has another, and Landlock a domain",
+    ("SC-10", "seccomp"): "CLONE_PTRACE and CLONE_UNTRACED need no privilege; the namespaces are refused "
+                          "by no_new_namespaces as well",
+    ("CP-01", "no_capabilities"): _VIEW,
+    ("CP-02", "seccomp"): _VIEW,
+    ("CP-02", "no_new_privs"): _VIEW,
+    ("FS-04", "seccomp"): "mode bits are the filter's; the mount stays nosuid, and the files die with the box",
+}
+for _kind in ("user", "mount", "pid", "network", "ipc", "uts", "cgroup", "time"):
+    ONLY_LAYER[("NS-01", _kind + "_namespace")] = _VIEW
+
+SILENT = {
+    "disk_quota": "shown by the resource tests", "rlimits": "shown by the resource tests",
+    "memory_limit": "shown by the resource tests", "no_swap": "shown by the resource tests",
+    "pids_limit": "shown by the resource tests", "cpu_limit": "shown by the resource tests",
+    "own_device_nodes": "a covert channel, shown by the cross-session tests",
+    "network": "the network namespace has no way out with or without loopback",
+    "separate_init_uid": "a second layer behind Landlock's signal scope and hidepid",
+}
+
+
+class Attacks:
+    """How each attack is started: its arguments name things of the host that it must not find."""
+
+    def __init__(self, work):
+        self.canary = os.path.join(work, "canary-" + secrets.token_hex(6))
+        with open(self.canary, "w") as f:
+            f.write(secrets.token_hex(16))
+        self.fds = [os.open("/", os.O_RDONLY) for _ in range(100)]
+
+    def arguments(self, attack):
+        outside = [self.canary, "/etc/shadow", BRIG]
+        dev = os.stat("/").st_dev
+        top = ["bin", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "tmp", "usr", "workspace"]
+        always = ["dev", "etc", "proc", "tmp", "usr", "workspace"]
+        table = {
+            "FS-01": [os.path.basename(self.canary), "%d:%d" % (os.major(dev), os.minor(dev))] +
+                     [n for n in top if n in always or os.path.lexists("/" + n)],
+            "FS-02": outside,
+            "FS-04": ["/workspace", "/tmp", "/dev/shm"],
+            "FS-06": outside,
+            "NS-01": host_namespaces(),
+            "NS-09": ["0x5ca9e001", "brig-ablate"],
+            "SC-01": [wanted_letters(read_policy())],
+        }
+        return table.get(attack, [])
+
+    def run(self, box, attack):
+        if attack == "FD-02":
+            return box("FD-01", pass_fds=self.fds)
+        options = ["--network", "none"] if attack == "LL-04" else []
+        return box(attack, *self.arguments(attack), options=options)
+
+
+def probe_ids(probe):
+    out = subprocess.run([probe, "--list"], stdout=subprocess.PIPE, check=True)
+    return out.stdout.decode().split()
+
+
+def run_cell(attacks, brig, box_type, attack, layer):
+    v = attacks.run(box_type(weaken(brig, layer) if layer else brig), attack)
+    if v.run is not None and v.run.status in (125, 126) and v.result == "silent":
+        return "failed", v
+    return v.result, v
+
+
+SHORT = {"blocked": ".", "escaped": "E", "error": "?", "refused": "-", "failed": "-", "silent": "!"}
+
+
+def matrix(attacks, brig, box_type, ids, layers, out=print):
+    """Runs everything; returns {(id, layer): result} with layer None for the whole box."""
+    cells, notes = {}, []
+    width = max(len(l) for l in layers + ["(all in place)"])
+    out("%-*s  %s" % (width, "without", " ".join(ids)))
+    for layer in [None] + layers:
+        row = []
+        for probe_id in ids:
+            result, v = run_cell(attacks, brig, box_type, probe_id, layer)
+            cells[probe_id, layer] = result
+            row.append(SHORT.get(result, "!").center(len(probe_id)))
+            if result != "blocked":
+                notes.append("%s without %s: %s: %s" % (probe_id, layer, result, v.detail[:160]))
+        out("%-*s  %s" % (width, layer or "(all in place)", " ".join(row)))
+    out("\n. blocked   E escaped   ? blocked with an unusual errno   - no box   ! no answer\n")
+    for note in notes:
+        out("  " + note)
+    return cells
+
+
+def verdict(cells, layers):
+    """What is wrong with the matrix; empty when the box and the tests are as they should be."""
+    wrong = []
+    for (probe_id, layer), result in sorted(cells.items(), key=str):
+        if probe_id not in CRITICAL:
+            continue
+        if layer is None and result != "blocked":
+            wrong.append("%s is not blocked by the whole box: %s" % (probe_id, result))
+        elif result == "escaped" and (probe_id, layer) not in ONLY_LAYER:
+            wrong.append("%s is blocked by %s alone" % (probe_id, layer))
+        elif result == "silent":
+            wrong.append("%s without %s gave no answer" % (probe_id, layer))
+    for layer in layers:
+        results = [r for (_, l), r in cells.items() if l == layer]
+        if "escaped" in results or layer in SILENT:
+            continue
+        if set(results) <= {"refused", "failed"}:
+            continue  # nothing runs without it, which is the best answer
+        wrong.append("no attack gets through without %s: the tests say nothing about it" % layer)
+    return wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--user", action="store_true", help="as an ordinary user")
+    parser.add_argument("--layers", default=",".join(LAYERS))
+    parser.add_argument("--ids", default="")
+    opts = parser.parse_args()
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import conftest
+
+    if not os.access(WEAKRUN, os.X_OK):
+        print("ablate: %s is missing: build the tests first" % WEAKRUN, file=sys.stderr)
+        return 2
+    known = probe_ids(conftest.PROBE) + ["FD-02"]  # FD-01 again, started with many descriptors
+    ids = opts.ids.split(",") if opts.ids else [i for i in CRITICAL + WITNESSES if i in known]
+    missing = [i for i in CRITICAL if i not in known]
+    layers = opts.layers.split(",")
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="ablate-" + secrets.token_hex(3)) as work:
+        os.chmod(work, 0o755)
+        mode = "user" if opts.user or os.geteuid() != 0 else "root"
+        cells = matrix(Attacks(work), conftest.Brig(mode, work), conftest.Box, ids, layers)
+    wrong = verdict(cells, layers)
+    print("\nOne layer by design:")
+    for (probe_id, layer), why in sorted(ONLY_LAYER.items()):
+        if cells.get((probe_id, layer)) == "escaped":
+            print("  %s, %s: %s" % (probe_id, layer, why))
+    print("Layers that these attacks do not touch:")
+    for layer, why in sorted(SILENT.items()):
+        print("  %s: %s" % (layer, why))
+    for probe_id in missing:
+        wrong.append("%s has no probe" % probe_id)
+    print("\n%d attacks, %d layers, %d boxes, %.0f s" % (len(ids), len(layers), len(cells),
+                                                         time.monotonic() - start))
+    for w in wrong:
+        print("WRONG: " + w)
+    print("verdict: %s" % ("%d findings" % len(wrong) if wrong else "every attack meets a second layer"))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory runs out while a request is read or a result is written: at the nth allocation, for every
+ * n, once or from then on. Each time the call must fail, say so as a lack of memory and not as a
+ * wrong request, and leave nothing allocated. The linker sends malloc and its kin here (--wrap).
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "model/request.h"
+#include "model/result.h"
+
+#define ROUNDS_MAX 10000
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+void __real_free(void *p);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+void __wrap_free(void *p);
+
+static struct {
+	bool armed;
+	bool persistent;
+	unsigned countdown; /* fails when it reaches 0 */
+	unsigned failed;    /* how often */
+	long live;          /* allocated and not freed */
+} fault;
+
+static bool fails(void)
+{
+	if (!fault.armed)
+		return false;
+	if (fault.countdown > 1) {
+		fault.countdown--;
+		return false;
+	}
+	if (fault.failed && !fault.persistent)
+		return false;
+	fault.failed++;
+	errno = ENOMEM;
+	return true;
+}
+
+static void *counted(void *p)
+{
+	if (p)
+		fault.live++;
+	return p;
+}
+
+void *__wrap_malloc(size_t n)
+{
+	return fails() ? NULL : counted(__real_malloc(n));
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	return fails() ? NULL : counted(__real_calloc(n, size));
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+	if (fails())
+		return NULL;
+	return p ? __real_realloc(p, n) : counted(__real_realloc(p, n));
+}
+
+void __wrap_free(void *p)
+{
+	if (p)
+		fault.live--;
+	__real_free(p);
+}
+
+/* Long enough that the arenas of the reader and of the request take many blocks. */
+static struct buf request_text = {.max = 4 * MIB};
+
+static void put_long(struct buf *b, size_t n)
+{
+	while (n--)
+		buf_putc(b, (char)('a' + n % 26));
+}
+
+static void make_request(struct buf *b)
+{
+	buf_puts(b, "{\"code\":\"");
+	put_long(b, 20000);
+	buf_puts(b, "\",\"language\":\"python\",\"name\":\"job.py\",\"timeout_ms\":1000,");
+	buf_puts(b, "\"limits\":{\"memory_bytes\":67108864,\"cpus\":0.5,\"pids\":7},");
+	buf_puts(b, "\"stdin\":\"a\\u0000b");
+	put_long(b, 200000);
+	buf_puts(b, "\",\"env\":{\"A\":\"\"");
+	for (unsigned i = 0; i < 100; i++)
+		buf_printf(b, ",\"V%u\":\"%u\"", i, i);
+	buf_puts(b, "},\"args\":[\"\"");
+	for (unsigned i = 0; i < 300; i++)
+		buf_printf(b, ",\"%u\"", i);
+	buf_puts(b, "],\"files\":[{\"path\":\"x\",\"content_base64\":\"AAEC\"}");
+	for (unsigned i = 0; i < 20; i++) {
+		buf_printf(b, ",{\"path\":\"f%u\",\"executable\":true,\"content\":\"", i);
+		put_long(b, 3000);
+		buf_puts(b, "\"}");
+	}
+	buf_puts(b, "],\"network\":\"none\",\"tier\":\"jail\",\"level\":\"strict\",");
+	buf_puts(b, "\"session_id\":\"s\",\"tools\":[\"t\"],\"idempotency_key\":\"k\"}");
+}
+
+struct outcome {
+	int r;
+	struct err err;
+};
+
+static struct outcome read_request(void)
+{
+	CLEANUP_ARENA struct arena arena = ARENA_INIT(REQUEST_ARENA_MAX);
+	struct outcome o = {0};
+	struct request r;
+
+	o.r = request_from_json(request_text.data, request_text.len, &arena, &r, &o.err);
+	return o;
+}
+
+static struct outcome read_wrong_request(void)
+{
+	static const char text[] = "{\"code\":\"x\",\"language\":\"py\",\"limits\":{\"ram\":1}}";
+	CLEANUP_ARENA struct arena arena = ARENA_INIT(REQUEST_ARENA_MAX);
+	struct outcome o = {0};
+	struct request r;
+
+	o.r = request_from_json(text, sizeof(text) - 1, &arena, &r, &o.err);
+	if (o.err.code == ERR_INVALID && strstr(o.err.msg, "limits.ram: unknown field"))
+		o = (struct outcome){0}; /* the right answer */
+	return o;
+}
+
+static struct outcome write_result(void)
+{
+	static char output[3000]; /* makes the buffer grow several times */
+	CLEANUP(result_done) struct result r;
+	CLEANUP_BUF struct buf b = BUF_INIT(RESULT_JSON_MAX);
+	struct outcome o = {0};
+	bool filled;
+
+	memset(output, '\n', sizeof(output));
+	result_init(&r);
+	buf_put(&r.out, output, sizeof(output));
+	filled = buf_finish(&r.out) == 0;
+	r.files = calloc(1, sizeof(*r.files));
+	if (r.files) {
+		r.n_files = 1;
+		r.files[0].path = calloc(1, 8);
+		filled = filled && r.files[0].path;
+	}
+	if (!filled || !r.files) {
+		o.r = -ENOMEM;
+		return o; /* result_done() copes with what is there */
+	}
+	o.r = result_to_json(&r, &b);
+	return o;
+}
+
+static unsigned tests, failures;
+
+static void report(bool ok, const char *name, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+static void report(bool ok, const char *name, const char *fmt, ...)
+{
+	va_list ap;
+
+	printf("%sok %u - %s\n", ok ? "" : "not ", ++tests, name);
+	if (ok)
+		return;
+	failures++;
+	printf("# ");
+	va_start(ap, fmt);
+	(void)vprintf(fmt, ap);
+	va_end(ap);
+	printf("\n");
+}
+
+static void torture(const char *name, struct outcome (*call)(void), bool persistent)
+{
+	long before = fault.live;
+
+	for (unsigned n = 1; n < ROUNDS_MAX; n++) {
+		struct outcome o;
+
+		fault.armed = true;
+		fault.persistent = persistent;
+		fault.countdown = n;
+		fault.failed = 0;
+		o = call();
+		fault.armed = false;
+
+		if (fault.live != before) {
+			report(false, name, "allocation %u: %ld leaked", n, fault.live - before);
+			return;
+		}
+		if (!fault.failed) {
+			printf("# %s: %u allocations\n", name, n - 1);
+			report(o.r == 0 && n > 1, name, "without a fault: %d %s", o.r, o.err.msg);
+			return;
+		}
+		if (o.r != -ENOMEM) {
+			report(false, name, "allocation %u: %d, not -ENOMEM: %s", n, o.r,
+			       o.err.msg);
+			return;
+		}
+		if (o.err.code == ERR_INVALID) {
+			report(false, name, "allocation %u: blamed on the request: %s", n,
+			       o.err.msg);
+			return;
+		}
+	}
+	report(false, name, "no end after %d rounds", ROUNDS_MAX);
+}
+
+int main(void)
+{
+	static const struct {
+		const char *name;
+		struct outcome (*call)(void);
+		bool persistent;
+	} cases[] = {
+		{"a request, one failure", read_request, false},
+		{"a request, failing from then on", read_request, true},
+		{"a wrong request, one failure", read_wrong_request, false},
+		{"a wrong request, failing from then on", read_wrong_request, true},
+		{"a result, one failure", write_result, false},
+		{"a result, failing from then on", write_result, true},
+	};
+
+	printf("1..%zu\n", ELEMENTSOF(cases));
+	make_request(&request_text);
+	(void)read_request(); /* what jansson makes once is not counted */
+	for (size_t i = 0; i < ELEMENTSOF(cases); i++)
+		torture(cases[i].name, cases[i].call, cases[i].persistent);
+	buf_done(&request_text);
+	return failures ? 1 : 0;
+}
