@@ -45,7 +45,7 @@ BESIDE = {
 EXCEPTIONS = set()
 
 # Headers the build generates, by name.  They hold data and belong to no layer.
-GENERATED = ["seccomp_*.h", "*_gen.h", "*_generated.h", "version.h"]
+GENERATED = ["seccomp_*.h", "node_runner.h", "*_gen.h", "*_generated.h", "version.h"]
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 RANK = {layer: rank for rank, layers in enumerate(ORDER) for layer in layers}

@@ -11,8 +11,6 @@
 
 #include <jansson.h>
 
-#define REPLACEMENT "\xef\xbf\xbd"
-
 /*
  * jansson 2.14 does not survive a failed allocation: it ignores one inside a string and then writes
  * past the end of its buffer, and it reports others as errors of syntax. So it is never shown one.
@@ -487,6 +485,8 @@ static size_t utf8_length(const unsigned char *p, size_t n)
 		{0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
 	};
 
+	if (p[0] < 0xc2 || p[0] > 0xf4)
+		return 0;
 	for (size_t i = 0; i < ELEMENTSOF(forms); i++) {
 		if (p[0] < forms[i].lead_from || p[0] > forms[i].lead_to)
 			continue;
@@ -524,46 +524,48 @@ static size_t verbatim_length(const char *p, size_t n)
 	return i;
 }
 
-static void put_escaped(struct buf *out, unsigned char c)
+/* Writes what stands for the byte c, at most 6 bytes; returns how many. */
+static size_t escape_byte(unsigned char c, char *out)
 {
-	switch (c) {
-	case '"':
-		buf_puts(out, "\\\"");
-		return;
-	case '\\':
-		buf_puts(out, "\\\\");
-		return;
-	case '\n':
-		buf_puts(out, "\\n");
-		return;
-	case '\r':
-		buf_puts(out, "\\r");
-		return;
-	case '\t':
-		buf_puts(out, "\\t");
-		return;
-	default:
-		if (c < 0x80)
-			buf_printf(out, "\\u%04x", c);
-		else
-			buf_puts(out, REPLACEMENT);
+	static const char short_forms[0x80] = {
+		['"'] = '"', ['\\'] = '\\', ['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't',
+	};
+	static const char hex[] = "0123456789abcdef";
+
+	if (c >= 0x80) {
+		out[0] = '\xef'; /* U+FFFD */
+		out[1] = '\xbf';
+		out[2] = '\xbd';
+		return 3;
 	}
+	out[0] = '\\';
+	if (short_forms[c]) {
+		out[1] = short_forms[c];
+		return 2;
+	}
+	out[1] = 'u';
+	out[2] = out[3] = '0';
+	out[4] = hex[c >> 4];
+	out[5] = hex[c & 15];
+	return 6;
 }
 
 void json_put_string(struct buf *out, const char *p, size_t n)
 {
-	buf_putc(out, '"');
-	while (n && !out->error) {
-		size_t plain = verbatim_length(p, n);
+	char escaped[1024];
+	size_t i = 0;
 
-		buf_put(out, p, plain);
-		p += plain;
-		n -= plain;
-		if (n) {
-			put_escaped(out, (unsigned char)*p);
-			p++;
-			n--;
-		}
+	buf_putc(out, '"');
+	while (i < n && !out->error) {
+		size_t plain = verbatim_length(p + i, n - i), len = 0;
+
+		buf_put(out, p + i, plain);
+		i += plain;
+		/* Binary output is mostly this, so it is written in pieces, too. */
+		while (i < n && len + 6 <= sizeof(escaped) &&
+		       !verbatim_length(p + i, MIN2(n - i, (size_t)4)))
+			len += escape_byte((unsigned char)p[i++], escaped + len);
+		buf_put(out, escaped, len);
 	}
 	buf_putc(out, '"');
 }

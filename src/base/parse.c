@@ -69,7 +69,7 @@ static int parse_with_units(const char *s, const struct unit *units, size_t n, u
 int parse_duration_ms(const char *s, uint64_t *ret_ms)
 {
 	static const struct unit units[] = {
-		{ "", 1000 }, { "ms", 1 }, { "s", 1000 }, { "m", 60 * 1000 }, { "h", 3600 * 1000 },
+		{ "", 1000 }, { "ms", 1 }, { "s", 1000 }, { "m", 60000 }, { "h", 3600000 },
 	};
 
 	return parse_with_units(s, units, ELEMENTSOF(units), ret_ms);

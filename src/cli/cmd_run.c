@@ -152,7 +152,8 @@ static int open_cancel(struct err *err)
 	return fd < 0 ? err_set(err, ERR_INTERNAL, errno, "signalfd") : fd;
 }
 
-static int execute(const struct run_options *o, struct arena *a, struct result *res)
+static int execute(const struct run_options *o, const struct run_variant *v, struct arena *a,
+                   struct result *res)
 {
 	struct launcher l = { .sock = FD_NONE };
 	CLEANUP_FD int cancel = open_cancel(&res->error);
@@ -170,9 +171,11 @@ static int execute(const struct run_options *o, struct arena *a, struct result *
 	if (r >= 0)
 		r = route_plan(&o->req, &image_host, a, &plan, &res->error);
 	if (r >= 0)
-		r = launcher_start(&l, NULL, &res->error);
+		r = launcher_start(&l, v->launcher, &res->error);
 	if (r < 0)
 		return r;
+	plan.layers &= ~v->without;
+	plan.required &= ~v->without;
 	jail_run(&l, &o->req, &plan, &io, res);
 	launcher_stop(&l);
 	return 0;
@@ -264,7 +267,7 @@ static int tell(const struct run_options *o, const struct result *res)
 	return status;
 }
 
-int cmd_run(int argc, char **argv)
+int run_main(int argc, char **argv, const struct run_variant *v)
 {
 	CLEANUP_ARENA struct arena arena = ARENA_INIT(REQUEST_ARENA_MAX);
 	CLEANUP(result_done) struct result res;
@@ -281,7 +284,12 @@ int cmd_run(int argc, char **argv)
 		res.state = RUN_REJECTED;
 	else
 		r = execution_id_new(res.execution_id);
-	if (r >= 0 && execute(&o, &arena, &res) < 0)
+	if (r >= 0 && execute(&o, v, &arena, &res) < 0)
 		res.state = RUN_SETUP_FAILED;
 	return tell(&o, &res);
+}
+
+int cmd_run(int argc, char **argv)
+{
+	return run_main(argc, argv, &(struct run_variant){ 0 });
 }

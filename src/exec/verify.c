@@ -399,6 +399,19 @@ static int open_proc(pid_t pid)
 	return fd < 0 ? -errno : fd;
 }
 
+/* What a box has where a layer is missing. */
+static const struct {
+	enum layer_id id;
+	const char *detail;
+} instead[] = {
+	{ LAYER_UID_SPLIT, "init and code share one uid; init cannot be traced or read" },
+	{ LAYER_DEV_NODES, "the host's nodes are bound: boxes share their inodes" },
+	{ LAYER_CG_MEMORY, "no memory cgroup: resident memory is sampled every 50 ms" },
+	{ LAYER_CG_SWAP, "no memory cgroup" },
+	{ LAYER_CG_PIDS, "no pids cgroup: RLIMIT_NPROC of the box's user namespace holds" },
+	{ LAYER_CG_CPU, "no cpu cgroup: the share of the processors is not limited" },
+};
+
 static void fill_missing(struct look *k)
 {
 	for (unsigned i = 0; i < LAYER_COUNT; i++) {
@@ -406,14 +419,13 @@ static void fill_missing(struct look *k)
 
 		l->required = k->plan->required & (UINT32_C(1) << i);
 		l->enforced = k->seen & (UINT32_C(1) << i);
-		if (!l->enforced && !*l->detail)
+		if (!l->enforced)
 			(void)snprintf(l->detail, sizeof(l->detail), "missing");
 	}
-	if (!(k->seen & LAYER_BIT(CG_MEMORY)))
-		(void)snprintf(k->receipt->layers[LAYER_CG_MEMORY].detail,
-		               sizeof(k->receipt->layers[0].detail),
-		               "resident memory is sampled every 50 ms instead (%.60s)",
-		               k->facts->started.cgroup);
+	for (size_t i = 0; i < ELEMENTSOF(instead); i++)
+		if (!(k->seen & (UINT32_C(1) << instead[i].id)))
+			(void)snprintf(k->receipt->layers[instead[i].id].detail,
+			               sizeof(k->receipt->layers[0].detail), "%s", instead[i].detail);
 	k->receipt->level_achieved = layers_level(k->seen);
 }
 

@@ -87,7 +87,9 @@ static int make_cgroup(struct cgroup_host *host, const struct plan *plan, struct
 		.pids = plan->pids + 1, /* init is not the caller's */
 		.cpu_milli = plan->cpu_milli,
 	};
-	const struct cgroup_env env = { "/proc/self/mountinfo", "/proc/self/cgroup", geteuid() == 0 };
+	const struct cgroup_env env = { .mountinfo = "/proc/self/mountinfo",
+		                        .self_cgroup = "/proc/self/cgroup",
+		                        .privileged = geteuid() == 0 };
 	int r = cgroup_layers(host, plan, layers, err);
 
 	if (r < 0 || !*layers)
@@ -178,6 +180,12 @@ static int write_maps(pid_t pid, const struct plan *plan, const struct launch_re
 	}
 	if (r >= 0)
 		r = write_proc(pid, "gid_map", map);
+	if (r == -EPERM && privileged) {
+		(void)err_set(err, ERR_UNSUPPORTED, -r, "map ids %" PRIu32 " and the next",
+		              ids->host_init_uid);
+		return err_remedy(err, r, "this root has too few ids (a container?): run brig as an "
+		                          "ordinary user in it, or map more ids into it");
+	}
 	if (r < 0)
 		return err_set(err, ERR_SETUP, -r, "map the box's ids");
 	return 0;
@@ -373,7 +381,7 @@ void box_end(struct box *b)
 	b->usage.memory_peak = u.memory_peak ? u.memory_peak : (uint64_t)ru.ru_maxrss * 1024;
 	b->usage.pids_peak = u.pids_peak;
 	b->usage.oom_kills = u.oom_kills;
-	if (u.cpu_ns > b->cpu_limit_ns)
+	if (b->usage.cpu_ns > b->cpu_limit_ns)
 		b->usage.cpu_exceeded = 1;
 	if (b->in_cgroup && cgroup_remove(&b->cgroup, REMOVE_WAIT_MS) < 0)
 		b->usage.residue = 1;

@@ -218,7 +218,8 @@ int main(void)
 	(void)signal(SIGHUP, SIG_IGN);
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)umask(0);
-	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	if (env.privileged) /* an ordinary user's launcher must be able to write its child's id maps */
+		(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	cgroup_host_open(&env, &l->cgroups);
 	l->init_fd = make_init_fd(&failure.err);
 	if (l->init_fd < 0) {

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -134,14 +135,24 @@ static int own_dir(const struct cgroup_env *env, const char *controller, char *r
 	return 0;
 }
 
+/* A tmpfs over /sys/fs/cgroup would take the directory and limit nothing. */
+static bool is_cgroupfs(int fd)
+{
+	struct statfs st;
+
+	return fstatfs(fd, &st) == 0 && (st.f_type == 0x27e0eb || st.f_type == 0x63677270);
+}
+
 /* Opens `<dir>/brig`, making it when we may. */
-static int open_parent(const char *dir, int *ret_base)
+static int open_parent(const struct cgroup_env *env, const char *dir, int *ret_base)
 {
 	CLEANUP_FD int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	int parent;
 
 	if (fd < 0)
 		return -errno;
+	if (!env->any_fs && !is_cgroupfs(fd))
+		return -ENODEV;
 	if (mkdirat(fd, "brig", 0755) < 0 && errno != EEXIST)
 		return -errno;
 	parent = openat(fd, "brig", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -162,7 +173,7 @@ static void open_v1(const struct cgroup_env *env, struct cgroup_host *host)
 		int r = own_dir(env, controller_names[i], dir, sizeof(dir));
 
 		if (r >= 0)
-			r = open_parent(dir, &host->bases[i]);
+			r = open_parent(env, dir, &host->bases[i]);
 		if (r < 0) {
 			if (!*host->why)
 				(void)snprintf(host->why, sizeof(host->why), "%s: %s",
@@ -178,7 +189,8 @@ static void open_v1(const struct cgroup_env *env, struct cgroup_host *host)
 
 /*
  * A v2 group cannot have both tasks and controllers for its children. Root makes "brig" at the top
- * of what it sees; others use their own delegated group and first step aside into a leaf of it.
+ * of what it sees; others use their own delegated group and first step aside into a leaf of it, with the
+ * program that started us. Anybody else in the group stays, and then the controllers cannot be had.
  */
 static int step_aside(const char *dir)
 {
@@ -192,6 +204,7 @@ static int step_aside(const char *dir)
 	leaf = openat(fd, "brig-launch", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (leaf < 0)
 		return -errno;
+	(void)cgroup_write(leaf, "cgroup.procs", (uint64_t)getppid());
 	return cgroup_write(leaf, "cgroup.procs", 0);
 }
 
@@ -243,7 +256,7 @@ static void open_v2(const struct cgroup_env *env, struct cgroup_host *host)
 
 	if (r >= 0) {
 		enable_controllers(dir);
-		r = open_parent(dir, &host->bases[CGROUP_MEMORY]);
+		r = open_parent(env, dir, &host->bases[CGROUP_MEMORY]);
 	}
 	if (r < 0) {
 		(void)snprintf(host->why, sizeof(host->why), "cgroup v2: %s", strerror(-r));

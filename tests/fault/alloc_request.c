@@ -141,7 +141,7 @@ static struct outcome read_wrong_request(void)
 static struct outcome write_result(void)
 {
 	static char output[3000]; /* makes the buffer grow several times */
-	CLEANUP(result_done) struct result r;
+	struct result r;
 	CLEANUP_BUF struct buf b = BUF_INIT(RESULT_JSON_MAX);
 	struct outcome o = {0};
 	bool filled;
@@ -156,11 +156,8 @@ static struct outcome write_result(void)
 		r.files[0].path = calloc(1, 8);
 		filled = filled && r.files[0].path;
 	}
-	if (!filled || !r.files) {
-		o.r = -ENOMEM;
-		return o; /* result_done() copes with what is there */
-	}
-	o.r = result_to_json(&r, &b);
+	o.r = filled && r.files ? result_to_json(&r, &b) : -ENOMEM;
+	result_done(&r); /* copes with what is there */
 	return o;
 }
 

@@ -154,8 +154,9 @@ import mmap, os, time
 m = mmap.mmap(-1, 40 << 20)
 for i in range(0, 40 << 20, 4096):
     m[i] = 1
-pids = [os.fork() for _ in range(40) if os.getpid() == 2]
-if os.getpid() != 2:
+main = os.getpid()
+pids = [os.fork() for _ in range(40) if os.getpid() == main]
+if os.getpid() != main:
     sum(m[i] for i in range(0, 40 << 20, 4096))
     time.sleep(0.5)
     os._exit(0)

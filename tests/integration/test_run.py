@@ -534,7 +534,7 @@ def test_missing_launcher(brig, place):
     }.items() for value in values])
 def test_limits_out_of_range(brig_user, option, value):
     """The same for every user, so one mode is enough."""
-    run = brig_user.shell("true", "%s=%s" % (option, value))
+    run = brig_user.shell("true", option, value)
     assert run.status == 2, run
     assert option.lstrip("-") in (run.out.decode() + run.text).replace("_", "-"), run
 

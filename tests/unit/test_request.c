@@ -431,7 +431,7 @@ Test(request, json_fills_in_every_field)
 {
 	static const char json[] =
 		"{\"code\":\"print(1)\",\"language\":\"py\",\"name\":\"job.py\",\"timeout_ms\":"
-	        "1500,"
+		"1500,"
 		"\"limits\":{\"memory_bytes\":67108864,\"cpus\":0.5,\"cpu_ms\":2000,\"pids\":7,"
 		"\"open_files\":32,\"file_bytes\":8192,\"disk_bytes\":131072,\"inodes\":100,"
 		"\"output_bytes\":2048},\"env\":{\"A\":\"1\",\"B\":\"\"},\"stdin\":\"x\\u0000y\","

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * weakrun: brig run with layers left out, for the ablation matrix only. It is built with the tests
+ * and never installed; the product has no option, variable or file that does this.
+ *
+ *     weakrun --without LAYER[,LAYER...] run ...arguments of brig run...
+ */
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "cli/cmd.h"
+#include "model/layer.h"
+
+static int layer_of(const char *name, size_t n, uint32_t *ret)
+{
+	for (unsigned i = 0; i < LAYER_COUNT; i++) {
+		const char *known = layer_name((enum layer_id)i);
+
+		if (strlen(known) == n && strncmp(known, name, n) == 0) {
+			*ret |= UINT32_C(1) << i;
+			return 0;
+		}
+	}
+	(void)fprintf(stderr, "weakrun: no layer \"%.*s\"\n", (int)n, name);
+	return -ENOENT;
+}
+
+static int parse_layers(const char *list, uint32_t *ret)
+{
+	while (*list) {
+		size_t n = strcspn(list, ",");
+		int r = layer_of(list, n, ret);
+
+		if (r < 0)
+			return r;
+		list += n + (list[n] == ',');
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct run_variant v = { .launcher = LAUNCHER };
+
+	if (argc < 4 || !streq(argv[1], "--without") || !streq(argv[3], "run")) {
+		(void)fprintf(stderr, "usage: weakrun --without LAYER[,LAYER] run ...\n");
+		return 2;
+	}
+	if (parse_layers(argv[2], &v.without) < 0)
+		return 2;
+	return run_main(argc - 3, argv + 3, &v);
+}
