@@ -56,7 +56,7 @@ if [ ! -x "$brig" ]; then
 	exit 1
 fi
 
-title "Which level can this host give to $(id -un)?"
+title "Which level can this host give to $(id -un 2>/dev/null || id -u)?"
 problem=$("$brig" run shell -c true </dev/null 2>&1)
 case $? in
 0)
@@ -149,14 +149,17 @@ receipt = result["receipt"]
 print("   state %s, level required %s, achieved %s, verified %s" % (
     result["state"], receipt["level_required"], receipt["level_achieved"], receipt["verified"]))
 for layer in receipt["layers"]:
-    print("   %-14s %-9s %s" % (layer["name"], "enforced" if layer["enforced"] else "MISSING",
+    print("   %-18s %-9s %s" % (layer["name"], "enforced" if layer["enforced"] else "MISSING",
                                 layer.get("detail") or ""))
 sys.exit(0 if result["state"] == "finished" and receipt["verified"] and receipt["layers"] else 1)
 END
 verdict $? "a receipt like this comes with every run (--receipt, --json)"
 
-title "What this host offers: brig doctor"
-"$brig" doctor 2>&1 | sed 's/^/   /'
+title "What this host offers: brig doctor (in short)"
+doctor=$("$brig" doctor 2>&1)
+say "   ok: $(grep -c '^ *ok ' <<<"$doctor") items; all others (the full text says how to get them):"
+grep -E '^  (warn|missing|no|yes) ' <<<"$doctor" | sed 's/^/   /'
+say "   $(tail -n 1 <<<"$doctor")"
 
 title "Summary"
 if [ "$wrong" -ne 0 ]; then

@@ -28,12 +28,12 @@ enum err_code {
 #define X(id, ...) ERR_##id,
 	ERR_TABLE(X)
 #undef X
-	ERR_CODE_COUNT,
+		ERR_CODE_COUNT,
 };
 
 struct err {
 	enum err_code code;
-	int sys; /* positive errno, 0 if the kernel was not involved */
+	int sys;       /* positive errno, 0 if the kernel was not involved */
 	char step[32]; /* of the set-up, "" elsewhere */
 	char msg[240];
 	char remedy[160]; /* what the reader can do about it, "" when nothing */

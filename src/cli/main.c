@@ -12,18 +12,20 @@ static const struct {
 	int (*run)(int argc, char **argv);
 	const char *help;
 } commands[] = {
-	{ "run", cmd_run, "run code in a box" },
-	{ "doctor", cmd_doctor, "what this host can do, layer by layer, and how to get the rest" },
+	{"run", cmd_run, "run code in a box"},
+	{"doctor", cmd_doctor, "what this host can do, layer by layer, and how to get the rest"},
 };
 
 static void help(FILE *to)
 {
-	(void)fprintf(to, "brig runs code that nobody should trust, and gives back output, files and a "
-	                  "receipt.\n\nUsage: brig COMMAND [OPTIONS]\n\n");
+	(void)fprintf(to,
+	              "brig runs code that nobody should trust, and gives back output, files and a "
+	              "receipt.\n\nUsage: brig COMMAND [OPTIONS]\n\n");
 	for (size_t i = 0; i < ELEMENTSOF(commands); i++)
 		(void)fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].help);
-	(void)fprintf(to, "\n  --help     this text; \"brig COMMAND --help\" for a command's\n"
-	                  "  --version  %s\n",
+	(void)fprintf(to,
+	              "\n  --help     this text; \"brig COMMAND --help\" for a command's\n"
+	              "  --version  %s\n",
 	              BRIG_VERSION);
 }
 

@@ -6,42 +6,44 @@
 #include <string.h>
 
 const char run_help[] =
-        "Usage: brig run [OPTIONS] LANGUAGE -c CODE [-- ARGS...]\n"
-        "       brig run [OPTIONS] FILE [-- ARGS...]\n"
-        "       brig run [OPTIONS] --lang LANGUAGE - [-- ARGS...]     (code on standard input)\n"
-        "\n"
-        "Runs code in a box that can touch nothing of this machine, and gives its output back.\n"
-        "LANGUAGE is python, javascript or shell.\n"
-        "\n"
-        "  -c, --code CODE      the code itself\n"
-        "      --lang LANGUAGE  when the file's name does not tell\n"
-        "      --json           one JSON object on standard output: the whole result\n"
-        "      --receipt        the receipt as JSON on standard error, after the run\n"
-        "      --timeout TIME   wall time, e.g. 500ms, 5s, 2m              (30s)\n"
-        "      --memory SIZE    memory incl. files in /tmp and /workspace  (512M)\n"
-        "      --cpus N         share of the processors, e.g. 0.5          (1)\n"
-        "      --cpu-time TIME  processor time of all processes together   (300s)\n"
-        "      --pids N         processes and threads                      (100)\n"
-        "      --open-files N   open files of one process                  (1024)\n"
-        "      --file-size SIZE size of one file                           (1G)\n"
-        "      --disk SIZE      all writable places together               (1G)\n"
-        "      --inodes N       files and directories written              (65536)\n"
-        "      --output SIZE    kept of stdout, and of stderr              (10M)\n"
-        "      --env NAME=VALUE environment of the code (repeatable)\n"
-        "      --stdin FILE     standard input of the code\n"
-        "      --file HOST:BOX  place a file below /workspace (repeatable)\n"
-        "      --out BOX:HOST   fetch a file after the run (repeatable)\n"
-        "      --network WHAT   loopback (the box's own) or none           (loopback)\n"
-        "      --level LEVEL    strict, standard or degraded-ok            (standard)\n"
-        "  -h, --help           this text\n"
-        "\n"
-        "Exit status: the program's; 128+N when signal N ended it; 124 timed out, 125 brig failed,\n"
-        "126 refused, 137 out of memory or killed, 2 wrong usage.\n"
-        "\n"
-        "Examples:\n"
-        "  brig run python -c 'print(1 + 1)'\n"
-        "  brig run script.js --timeout 5s -- first second\n"
-        "  brig run shell -c 'sort data > sorted' --file ./data.txt:data --out sorted:./sorted.txt\n";
+	"Usage: brig run [OPTIONS] LANGUAGE -c CODE [-- ARGS...]\n"
+	"       brig run [OPTIONS] FILE [-- ARGS...]\n"
+	"       brig run [OPTIONS] --lang LANGUAGE - [-- ARGS...]     (code on standard input)\n"
+	"\n"
+	"Runs code in a box that can touch nothing of this machine, and gives its output back.\n"
+	"LANGUAGE is python, javascript or shell.\n"
+	"\n"
+	"  -c, --code CODE      the code itself\n"
+	"      --lang LANGUAGE  when the file's name does not tell\n"
+	"      --json           one JSON object on standard output: the whole result\n"
+	"      --receipt        the receipt as JSON on standard error, after the run\n"
+	"      --timeout TIME   wall time, e.g. 500ms, 5s, 2m              (30s)\n"
+	"      --memory SIZE    memory incl. files in /tmp and /workspace  (512M)\n"
+	"      --cpus N         share of the processors, e.g. 0.5          (1)\n"
+	"      --cpu-time TIME  processor time of all processes together   (300s)\n"
+	"      --pids N         processes and threads                      (100)\n"
+	"      --open-files N   open files of one process                  (1024)\n"
+	"      --file-size SIZE size of one file                           (1G)\n"
+	"      --disk SIZE      all writable places together               (1G)\n"
+	"      --inodes N       files and directories written              (65536)\n"
+	"      --output SIZE    kept of stdout, and of stderr              (10M)\n"
+	"      --env NAME=VALUE environment of the code (repeatable)\n"
+	"      --stdin FILE     standard input of the code\n"
+	"      --file HOST:BOX  place a file below /workspace (repeatable)\n"
+	"      --out BOX:HOST   fetch a file after the run (repeatable)\n"
+	"      --network WHAT   loopback (the box's own) or none           (loopback)\n"
+	"      --level LEVEL    strict, standard or degraded-ok            (standard)\n"
+	"  -h, --help           this text\n"
+	"\n"
+	"Exit status: the program's; 128+N when signal N ended it; 124 timed out, 125 brig "
+        "failed,\n"
+	"126 refused, 137 out of memory or killed, 2 wrong usage.\n"
+	"\n"
+	"Examples:\n"
+	"  brig run python -c 'print(1 + 1)'\n"
+	"  brig run script.js --timeout 5s -- first second\n"
+	"  brig run shell -c 'sort data > sorted' --file ./data.txt:data --out "
+        "sorted:./sorted.txt\n";
 
 struct parser {
 	int argc;
@@ -164,9 +166,9 @@ static const struct {
 	const char *name;
 	int (*take)(struct parser *p, const char *value);
 } valued[] = {
-	{ "-c", on_code },     { "--code", on_code },   { "--lang", on_lang },
-	{ "--env", on_env },   { "--stdin", on_stdin }, { "--file", on_file },
-	{ "--out", on_out },   { "--level", on_level }, { "--network", on_network },
+	{"-c", on_code},   {"--code", on_code},   {"--lang", on_lang},
+	{"--env", on_env}, {"--stdin", on_stdin}, {"--file", on_file},
+	{"--out", on_out}, {"--level", on_level}, {"--network", on_network},
 };
 
 static bool is_limit(const char *name)
@@ -233,7 +235,8 @@ static int parse_words(struct parser *p)
 		else if (!p->positional)
 			p->positional = word;
 		else
-			r = usage(p, "one word too many (arguments of the code come after --)", word);
+			r = usage(p, "one word too many (arguments of the code come after --)",
+			          word);
 		if (r < 0)
 			return r;
 	}
@@ -246,7 +249,8 @@ static int take_args(struct parser *p)
 
 	for (; p->at < p->argc; p->at++) {
 		if (req->n_args == REQUEST_ARGS_MAX) {
-			(void)err_set(p->err, ERR_INVALID, 0, "more than %d arguments", REQUEST_ARGS_MAX);
+			(void)err_set(p->err, ERR_INVALID, 0, "more than %d arguments",
+			              REQUEST_ARGS_MAX);
 			return err_remedy(p->err, -E2BIG, "pass them in a file: --file or --stdin");
 		}
 		req->args[req->n_args++] = p->argv[p->at];
@@ -287,7 +291,7 @@ static int decide_source(struct parser *p)
 int run_options_parse(int argc, char **argv, struct arena *a, struct run_options *ret,
                       struct err *err)
 {
-	struct parser p = { .argc = argc, .argv = argv, .arena = a, .o = ret, .err = err };
+	struct parser p = {.argc = argc, .argv = argv, .arena = a, .o = ret, .err = err};
 	int r;
 
 	memset(ret, 0, sizeof(*ret));

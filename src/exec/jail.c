@@ -20,12 +20,12 @@
 #include "exec/workspace.h"
 #include "sys/sock.h"
 
-#define SETUP_MS      10000 /* to a complete, verified box */
-#define KILL_MS       5000  /* from the kill to "everything is gone" */
-#define READ_CHUNK    65536
-#define LIVE_CHUNK    4096  /* a pipe that polls writable takes this much without blocking */
-#define LIVE_WAITING  65536 /* bytes that wait for a slow reader before the code does */
-#define READS_PER_TURN 16   /* so that one flooding stream cannot starve the clock */
+#define SETUP_MS       10000 /* to a complete, verified box */
+#define KILL_MS        5000  /* from the kill to "everything is gone" */
+#define READ_CHUNK     65536
+#define LIVE_CHUNK     4096  /* a pipe that polls writable takes this much without blocking */
+#define LIVE_WAITING   65536 /* bytes that wait for a slow reader before the code does */
+#define READS_PER_TURN 16    /* so that one flooding stream cannot starve the clock */
 
 /* One output stream: captured, and copied on live when somebody listens. */
 struct stream {
@@ -282,7 +282,7 @@ enum { P_LAUNCHER, P_CONTROL, P_CANCEL, P_OUT, P_ERR, P_IN, P_LIVE_OUT, P_LIVE_E
 
 static void want(struct pollfd *p, int fd, short events, bool wanted)
 {
-	*p = (struct pollfd){ .fd = wanted ? fd : -1, .events = events };
+	*p = (struct pollfd){.fd = wanted ? fd : -1, .events = events};
 }
 
 static int poll_timeout(const struct run *r)
@@ -358,7 +358,7 @@ static void turn(struct run *r)
 /* Everything is dead: what is still in the pipes is all there will ever be. */
 static void drain(struct run *r)
 {
-	struct stream *const streams[] = { &r->out, &r->err };
+	struct stream *const streams[] = {&r->out, &r->err};
 
 	for (size_t i = 0; i < ELEMENTSOF(streams); i++) {
 		struct stream *s = streams[i];
@@ -366,13 +366,13 @@ static void drain(struct run *r)
 		while (s->from >= 0 || has_waiting(s)) {
 			while (has_waiting(s))
 				write_live(s, LIVE_WAITING);
-			if (s->from >= 0 && poll(&(struct pollfd){ s->from, POLLIN, 0 }, 1, 0) <= 0)
+			if (s->from >= 0 && poll(&(struct pollfd){s->from, POLLIN, 0}, 1, 0) <= 0)
 				s->from = FD_NONE;
 			read_stream(s);
 		}
 	}
 	while (r->fds.control >= 0 && !r->exited &&
-	       poll(&(struct pollfd){ r->fds.control, POLLIN, 0 }, 1, 0) > 0)
+	       poll(&(struct pollfd){r->fds.control, POLLIN, 0}, 1, 0) > 0)
 		on_control(r);
 }
 
@@ -432,7 +432,8 @@ static enum run_state end_state(struct run *r)
 		set_error(r, ERR_LIMIT, "the disk or inode limit was reached");
 		return RUN_DISK_LIMIT;
 	}
-	if (s == RUN_FINISHED && (output_dropped(&r->out.output) || output_dropped(&r->err.output))) {
+	if (s == RUN_FINISHED &&
+	    (output_dropped(&r->out.output) || output_dropped(&r->err.output))) {
 		set_error(r, ERR_LIMIT, "the output limit was reached; the middle was dropped");
 		return RUN_OUTPUT_LIMIT;
 	}

@@ -15,7 +15,7 @@
 #include "sys/syscalls.h"
 
 #define BENEATH   (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV)
-#define DEPTH_MAX 64   /* directories below are reported by name and not entered */
+#define DEPTH_MAX 64    /* directories below are reported by name and not entered */
 #define SEEN_MAX  65536 /* directory entries looked at */
 
 /* Directories still to read, as paths relative to the workspace. */
@@ -70,7 +70,8 @@ static bool same_content(int root, const char *path, const struct str *data, uin
 	while (fd >= 0 && at < data->n) {
 		ssize_t n = read(fd, chunk, sizeof(chunk));
 
-		if (n <= 0 || (size_t)n > data->n - at || memcmp(chunk, data->p + at, (size_t)n) != 0)
+		if (n <= 0 || (size_t)n > data->n - at ||
+		    memcmp(chunk, data->p + at, (size_t)n) != 0)
 			return false;
 		at += (size_t)n;
 	}
@@ -90,14 +91,15 @@ static void visit(struct walk *w, const char *path, const struct stat *st)
 	}
 	if (!before)
 		(void)add_file(w->res, path, (uint64_t)st->st_size, FILE_CREATED);
-	else if (!S_ISREG(st->st_mode) || !same_content(w->root, path, before, (uint64_t)st->st_size))
+	else if (!S_ISREG(st->st_mode) ||
+	         !same_content(w->root, path, before, (uint64_t)st->st_size))
 		(void)add_file(w->res, path, (uint64_t)st->st_size, FILE_MODIFIED);
 }
 
 static void read_dir(struct walk *w, const char *dir)
 {
-	CLEANUP_FD int fd = sys_openat2(w->root, *dir ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC,
-	                                0, BENEATH);
+	CLEANUP_FD int fd = sys_openat2(w->root, *dir ? dir : ".",
+	                                O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, BENEATH);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 
 	if (!d)
@@ -113,8 +115,8 @@ static void read_dir(struct walk *w, const char *dir)
 			w->res->files_truncated = true;
 			break;
 		}
-		if ((size_t)snprintf(path, sizeof(path), "%s%s%s", dir, *dir ? "/" : "", e->d_name) >=
-		    sizeof(path)) {
+		if ((size_t)snprintf(path, sizeof(path), "%s%s%s", dir, *dir ? "/" : "",
+		                     e->d_name) >= sizeof(path)) {
 			w->res->files_truncated = true;
 			continue;
 		}
@@ -141,14 +143,13 @@ static void add_deleted(struct walk *w, const char *path)
 		(void)add_file(w->res, path, 0, FILE_DELETED);
 }
 
-int workspace_changes(int dir_fd, const struct request *req, const char *script,
-                      struct result *res)
+int workspace_changes(int dir_fd, const struct request *req, const char *script, struct result *res)
 {
 	CLEANUP_FREE struct walk *w = calloc(1, sizeof(*w));
 
 	if (!w)
 		return -ENOMEM;
-	*w = (struct walk){ .root = dir_fd, .res = res, .req = req, .script = script };
+	*w = (struct walk){.root = dir_fd, .res = res, .req = req, .script = script};
 	read_dir(w, "");
 	while (w->n_todo) {
 		CLEANUP_FREE char *dir = w->todo[--w->n_todo];
@@ -185,23 +186,25 @@ static int copy_bytes(int from, int to)
 
 static int open_box_file(int dir_fd, const char *path, struct err *err)
 {
-	CLEANUP_FD int fd = sys_openat2(dir_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0,
-	                                BENEATH);
+	CLEANUP_FD int fd =
+		sys_openat2(dir_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0, BENEATH);
 	struct stat st;
 
 	if (fd == -ELOOP)
-		return err_set(err, ERR_INVALID, 0, "\"%.100s\" in the box is or passes a symbolic link",
-		               path);
+		return err_set(err, ERR_INVALID, 0,
+		               "\"%.100s\" in the box is or passes a symbolic link", path);
 	if (fd < 0)
 		return err_set(err, ERR_IO, -fd, "open \"%.100s\" in the box", path);
 	if (fstat(fd, &st) < 0)
 		return err_set(err, ERR_IO, errno, "fstat \"%.100s\"", path);
 	if (!S_ISREG(st.st_mode))
-		return err_set(err, ERR_INVALID, 0, "\"%.100s\" in the box is not a regular file", path);
+		return err_set(err, ERR_INVALID, 0, "\"%.100s\" in the box is not a regular file",
+		               path);
 	/* tmpfs counts the blocks that exist; a sparse file would fill the host's disk. */
 	if ((uint64_t)st.st_size > (uint64_t)st.st_blocks * 512 + 64 * KIB)
-		return err_set(err, ERR_LIMIT, EFBIG, "\"%.100s\" in the box is sparse (%" PRIu64 " bytes)",
-		               path, (uint64_t)st.st_size);
+		return err_set(err, ERR_LIMIT, EFBIG,
+		               "\"%.100s\" in the box is sparse (%" PRIu64 " bytes)", path,
+		               (uint64_t)st.st_size);
 	return fd_take(&fd);
 }
 

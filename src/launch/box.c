@@ -35,19 +35,19 @@ static const struct {
 	uint32_t layer;
 	uint64_t flag;
 } namespaces[] = {
-	{ LAYER_BIT(USER_NS), CLONE_NEWUSER }, { LAYER_BIT(MOUNT_NS), CLONE_NEWNS },
-	{ LAYER_BIT(PID_NS), CLONE_NEWPID },   { LAYER_BIT(NET_NS), CLONE_NEWNET },
-	{ LAYER_BIT(IPC_NS), CLONE_NEWIPC },   { LAYER_BIT(UTS_NS), CLONE_NEWUTS },
-	{ LAYER_BIT(TIME_NS), CLONE_NEWTIME },
+	{LAYER_BIT(USER_NS), CLONE_NEWUSER}, {LAYER_BIT(MOUNT_NS), CLONE_NEWNS},
+	{LAYER_BIT(PID_NS), CLONE_NEWPID},   {LAYER_BIT(NET_NS), CLONE_NEWNET},
+	{LAYER_BIT(IPC_NS), CLONE_NEWIPC},   {LAYER_BIT(UTS_NS), CLONE_NEWUTS},
+	{LAYER_BIT(TIME_NS), CLONE_NEWTIME},
 };
 
 static const struct {
 	uint32_t layer;
 	unsigned controller;
 } limit_layers[] = {
-	{ LAYER_BIT(CG_MEMORY), CGROUP_BIT(MEMORY) },
-	{ LAYER_BIT(CG_PIDS), CGROUP_BIT(PIDS) },
-	{ LAYER_BIT(CG_CPU), CGROUP_BIT(CPU) },
+	{LAYER_BIT(CG_MEMORY), CGROUP_BIT(MEMORY)},
+	{LAYER_BIT(CG_PIDS), CGROUP_BIT(PIDS)},
+	{LAYER_BIT(CG_CPU), CGROUP_BIT(CPU)},
 };
 
 /* What the cgroup holds; a required controller that is missing refuses the run. */
@@ -63,10 +63,12 @@ static int cgroup_layers(const struct cgroup_host *host, const struct plan *plan
 		}
 		if (!(plan->required & layer))
 			continue;
-		(void)err_set(err, ERR_UNSUPPORTED, 0, "no cgroup can limit the box (%s)", host->why);
-		return err_remedy(err, -EOPNOTSUPP,
-		                  "run as root, or under: systemd-run --user --scope -p Delegate=yes; "
-		                  "or accept less: --level degraded-ok");
+		(void)err_set(err, ERR_UNSUPPORTED, 0, "no cgroup can limit the box (%s)",
+		              host->why);
+		return err_remedy(
+			err, -EOPNOTSUPP,
+			"run as root, or under: systemd-run --user --scope -p Delegate=yes; "
+			"or accept less: --level degraded-ok");
 	}
 	return 0;
 }
@@ -87,9 +89,9 @@ static int make_cgroup(struct cgroup_host *host, const struct plan *plan, struct
 		.pids = plan->pids + 1, /* init is not the caller's */
 		.cpu_milli = plan->cpu_milli,
 	};
-	const struct cgroup_env env = { .mountinfo = "/proc/self/mountinfo",
-		                        .self_cgroup = "/proc/self/cgroup",
-		                        .privileged = geteuid() == 0 };
+	const struct cgroup_env env = {.mountinfo = "/proc/self/mountinfo",
+	                               .self_cgroup = "/proc/self/cgroup",
+	                               .privileged = geteuid() == 0};
 	int r = cgroup_layers(host, plan, layers, err);
 
 	if (r < 0 || !*layers)
@@ -116,7 +118,8 @@ static int make_cgroup(struct cgroup_host *host, const struct plan *plan, struct
 /* clone(2) and pidfd_open(2) where clone3 is refused, as in some containers. */
 static int old_clone(uint64_t flags, int *ret_pidfd)
 {
-	long pid = syscall(SYS_clone, (unsigned long)(flags & ~CLONE_NEWTIME) | SIGCHLD, 0, 0, 0, 0);
+	long pid =
+		syscall(SYS_clone, (unsigned long)(flags & ~CLONE_NEWTIME) | SIGCHLD, 0, 0, 0, 0);
 
 	if (pid <= 0)
 		return sys_ret(pid);
@@ -167,8 +170,9 @@ static int write_maps(pid_t pid, const struct plan *plan, const struct launch_re
 	int r = 0;
 
 	if (privileged)
-		(void)snprintf(map, sizeof(map), "%" PRIu32 " %" PRIu32 " 1\n%" PRIu32 " %" PRIu32 " 1\n",
-		               plan->init_id, ids->host_init_uid, plan->code_id, ids->host_code_uid);
+		(void)snprintf(
+			map, sizeof(map), "%" PRIu32 " %" PRIu32 " 1\n%" PRIu32 " %" PRIu32 " 1\n",
+			plan->init_id, ids->host_init_uid, plan->code_id, ids->host_code_uid);
 	else
 		(void)snprintf(map, sizeof(map), "%" PRIu32 " %" PRIu32 " 1\n", plan->code_id,
 		               (uint32_t)geteuid());
@@ -183,8 +187,9 @@ static int write_maps(pid_t pid, const struct plan *plan, const struct launch_re
 	if (r == -EPERM && privileged) {
 		(void)err_set(err, ERR_UNSUPPORTED, -r, "map ids %" PRIu32 " and the next",
 		              ids->host_init_uid);
-		return err_remedy(err, r, "this root has too few ids (a container?): run brig as an "
-		                          "ordinary user in it, or map more ids into it");
+		return err_remedy(err, r,
+		                  "this root has too few ids (a container?): run brig as an "
+		                  "ordinary user in it, or map more ids into it");
 	}
 	if (r < 0)
 		return err_set(err, ERR_SETUP, -r, "map the box's ids");
@@ -277,7 +282,8 @@ static void fill_reply(struct launch_reply *reply, const struct cgroup_host *hos
 	if (b->in_cgroup) {
 		(void)snprintf(reply->cgroup, sizeof(reply->cgroup), "%s %.120s/%s",
 		               host->mode == CGROUP_V2 ? "v2" : "v1", host->path, b->cgroup.name);
-		(void)snprintf(reply->cgroup_name, sizeof(reply->cgroup_name), "%s", b->cgroup.name);
+		(void)snprintf(reply->cgroup_name, sizeof(reply->cgroup_name), "%s",
+		               b->cgroup.name);
 	} else {
 		(void)snprintf(reply->cgroup, sizeof(reply->cgroup), "%.150s", host->why);
 	}
@@ -325,8 +331,8 @@ static int start(struct cgroup_host *host, const struct plan *plan, struct box_s
 int box_start(struct cgroup_host *cgroups, const struct plan *plan, const int fds[LAUNCH_FDS],
               int init_fd, struct box *ret, struct launch_reply *reply, struct err *err)
 {
-	struct box_setup s = { .plan = plan, .privileged = geteuid() == 0, .init_fd = init_fd };
-	struct box b = { .pidfd = FD_NONE, .cpu_limit_ns = plan->cpu_ms * 1000000 };
+	struct box_setup s = {.plan = plan, .privileged = geteuid() == 0, .init_fd = init_fd};
+	struct box b = {.pidfd = FD_NONE, .cpu_limit_ns = plan->cpu_ms * 1000000};
 	int r;
 
 	memcpy(s.fds, fds, sizeof(s.fds));
@@ -350,7 +356,7 @@ void box_kill(struct box *b)
 
 void box_watch(struct box *b)
 {
-	struct cgroup_usage u = { 0 };
+	struct cgroup_usage u = {0};
 
 	if (b->in_cgroup)
 		cgroup_read_usage(&b->cgroup, &u);
@@ -370,8 +376,8 @@ static uint64_t timeval_ns(struct timeval tv)
 
 void box_end(struct box *b)
 {
-	struct cgroup_usage u = { 0 };
-	struct rusage ru = { 0 };
+	struct cgroup_usage u = {0};
+	struct rusage ru = {0};
 
 	(void)wait4(b->pid, NULL, 0, &ru);
 	b->pidfd = fd_close(b->pidfd);

@@ -12,8 +12,8 @@
 
 struct box {
 	uint64_t id;
-	pid_t pid;    /* init, in our pid namespace */
-	int pidfd;    /* FD_NONE: slot is free */
+	pid_t pid; /* init, in our pid namespace */
+	int pidfd; /* FD_NONE: slot is free */
 	bool in_cgroup;
 	struct cgroup cgroup;
 	uint64_t cpu_limit_ns;
@@ -24,15 +24,15 @@ struct box {
 /* What the cloned child needs; lives in the launcher's memory and is copied by clone. */
 struct box_setup {
 	const struct plan *plan;
-	bool privileged;         /* two ids, own device nodes */
-	bool unshare_cgroup_ns;  /* v1: after the attach */
-	int sync_fd;             /* read end: one byte when maps and cgroup are done */
+	bool privileged;        /* two ids, own device nodes */
+	bool unshare_cgroup_ns; /* v1: after the attach */
+	int sync_fd;            /* read end: one byte when maps and cgroup are done */
 	int fds[LAUNCH_FDS];
-	int init_fd;             /* sealed memfd of brig-init */
-	int dev_fd;              /* detached /dev with own nodes, FD_NONE when binding the host's */
+	int init_fd; /* sealed memfd of brig-init */
+	int dev_fd;  /* detached /dev with own nodes, FD_NONE when binding the host's */
 	/* Filled during set-up. */
 	int root_fd, scratch_fd, workspace_fd;
-	int sysctl_fd; /* /proc/sys/user, opened before it becomes read-only */
+	int sysctl_fd;   /* /proc/sys/user, opened before it becomes read-only */
 	uint32_t layers; /* enforced so far */
 	int landlock_abi;
 	struct err err;

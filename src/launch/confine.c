@@ -74,7 +74,7 @@ int confine_rlimits(struct box_setup *s)
 {
 	for (size_t i = 0; i < s->plan->n_rlimits; i++) {
 		const struct plan_rlimit *l = &s->plan->rlimits[i];
-		struct rlimit want = { l->value, l->value }, have;
+		struct rlimit want = {l->value, l->value}, have;
 
 		if (getrlimit((int)l->resource, &have) < 0)
 			return err_set(&s->err, ERR_SETUP, errno, "read rlimit %u", l->resource);
@@ -177,8 +177,8 @@ int confine_landlock(struct box_setup *s)
 	if (abi >= 6)
 		s->layers |= LAYER_BIT(LANDLOCK_SCOPE) & s->plan->layers;
 	else if (s->plan->required & LAYER_BIT(LANDLOCK_SCOPE))
-		return err_set(&s->err, ERR_UNSUPPORTED, EOPNOTSUPP, "Landlock ABI %d has no scopes",
-		               abi);
+		return err_set(&s->err, ERR_UNSUPPORTED, EOPNOTSUPP,
+		               "Landlock ABI %d has no scopes", abi);
 	return 0;
 }
 

@@ -22,15 +22,15 @@ static const struct {
 	const char *name;
 	unsigned major, minor;
 } nodes[] = {
-	{ "null", 1, 3 },   { "zero", 1, 5 },    { "full", 1, 7 },
-	{ "random", 1, 8 }, { "urandom", 1, 9 }, { "tty", 5, 0 },
+	{"null", 1, 3},   {"zero", 1, 5},    {"full", 1, 7},
+	{"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0},
 };
 
 static const struct {
 	const char *name, *text;
 } links[] = {
-	{ "ptmx", "pts/ptmx" },          { "fd", "/proc/self/fd" },       { "stdin", "/proc/self/fd/0" },
-	{ "stdout", "/proc/self/fd/1" }, { "stderr", "/proc/self/fd/2" },
+	{"ptmx", "pts/ptmx"},          {"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"},
+	{"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"},
 };
 
 static int fill(int dir)
@@ -59,7 +59,8 @@ int dev_make_nodes(struct err *err)
 	if (r >= 0)
 		r = fd = sys_fsmount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
 	for (size_t i = 0; r >= 0 && i < ELEMENTSOF(nodes); i++)
-		if (mknodat(fd, nodes[i].name, S_IFCHR | 0666, makedev(nodes[i].major, nodes[i].minor)) < 0)
+		if (mknodat(fd, nodes[i].name, S_IFCHR | 0666,
+		            makedev(nodes[i].major, nodes[i].minor)) < 0)
 			r = -errno;
 	if (r >= 0)
 		r = fill(fd);

@@ -67,7 +67,7 @@ static void read_io(struct box_report *rep)
 
 int main(void)
 {
-	struct box_report rep = { .kind = BOX_INIT_READY };
+	struct box_report rep = {.kind = BOX_INIT_READY};
 	int status = 0;
 
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
@@ -81,7 +81,7 @@ int main(void)
 		if (pid < 0 && errno != EINTR)
 			return 1;
 	}
-	rep = (struct box_report){ .kind = BOX_EXITED, .wait_status = status };
+	rep = (struct box_report){.kind = BOX_EXITED, .wait_status = status};
 	rep.disk_full = disk_full();
 	read_io(&rep);
 	return send_report(&rep) < 0;

@@ -3,12 +3,13 @@
 /*
  * brig-launch: the only program that makes boxes.
  *
- * Theory of operation. The caller (brig, brigd) starts it with a sequenced-packet socket on fd 3 and
- * nothing else open but stdio. It is single-threaded and loops: a plan comes in as a sealed memfd
- * with the box's stdio and control socket; a box goes out as a pidfd. It knows no policy, no JSON,
- * no user code: every decision is in the plan. It reports a box's end only when nothing of the box
- * is left. When the socket closes (the caller is gone, however it died) every box is killed and
- * removed before it exits; when it is killed itself, its boxes die by their parent-death signal.
+ * Theory of operation. The caller (brig, brigd) starts it with a sequenced-packet socket on fd 3
+ * and nothing else open but stdio. It is single-threaded and loops: a plan comes in as a sealed
+ * memfd with the box's stdio and control socket; a box goes out as a pidfd. It knows no policy, no
+ * JSON, no user code: every decision is in the plan. It reports a box's end only when nothing of
+ * the box is left. When the socket closes (the caller is gone, however it died) every box is killed
+ * and removed before it exits; when it is killed itself, its boxes die by their parent-death
+ * signal.
  */
 
 #include <errno.h>
@@ -88,21 +89,22 @@ static int map_plan(int fd, struct mapping *ret, struct err *err)
 	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
 	if (p == MAP_FAILED)
 		return err_set(err, ERR_INTERNAL, errno, "map the plan");
-	*ret = (struct mapping){ p, (size_t)st.st_size };
+	*ret = (struct mapping){p, (size_t)st.st_size};
 	return 0;
 }
 
 static int start_box(struct launcher *l, const struct launch_call *call, struct sock_msg *msg,
                      struct launch_reply *reply)
 {
-	CLEANUP(unmap) struct mapping bytes = { 0 };
+	CLEANUP(unmap) struct mapping bytes = {0};
 	struct box *b = &l->boxes[l->n_boxes];
 	struct err *err = &reply->err;
 	struct plan plan;
 	int r;
 
 	if (msg->n_fds != LAUNCH_FDS)
-		return err_set(err, ERR_INVALID, EPROTO, "a launch needs %d descriptors", LAUNCH_FDS);
+		return err_set(err, ERR_INVALID, EPROTO, "a launch needs %d descriptors",
+		               LAUNCH_FDS);
 	if (l->n_boxes == LAUNCH_BOXES_MAX)
 		return err_set(err, ERR_LIMIT, EAGAIN, "%d boxes are alive", LAUNCH_BOXES_MAX);
 	r = map_plan(msg->fds[LAUNCH_FD_PLAN], &bytes, err);
@@ -121,7 +123,7 @@ static int start_box(struct launcher *l, const struct launch_call *call, struct 
 
 static int answer_start(struct launcher *l, const struct launch_call *call, struct sock_msg *msg)
 {
-	struct launch_reply reply = { .id = call->id };
+	struct launch_reply reply = {.id = call->id};
 	int pidfd = start_box(l, call, msg, &reply);
 
 	reply.kind = pidfd < 0 ? LAUNCH_FAILED : LAUNCH_STARTED;
@@ -157,7 +159,7 @@ static int serve_socket(struct launcher *l)
 
 static void finish_box(struct launcher *l, size_t i)
 {
-	struct launch_reply reply = { .kind = LAUNCH_ENDED, .id = l->boxes[i].id };
+	struct launch_reply reply = {.kind = LAUNCH_ENDED, .id = l->boxes[i].id};
 
 	box_end(&l->boxes[i]);
 	reply.usage = l->boxes[i].usage;
@@ -173,9 +175,9 @@ static int serve(struct launcher *l)
 		size_t n = l->n_boxes;
 		int r;
 
-		polls[0] = (struct pollfd){ .fd = LAUNCH_SOCKET_FD, .events = POLLIN };
+		polls[0] = (struct pollfd){.fd = LAUNCH_SOCKET_FD, .events = POLLIN};
 		for (size_t i = 0; i < n; i++)
-			polls[i + 1] = (struct pollfd){ .fd = l->boxes[i].pidfd, .events = POLLIN };
+			polls[i + 1] = (struct pollfd){.fd = l->boxes[i].pidfd, .events = POLLIN};
 		r = poll(polls, n + 1, n ? WATCH_MS : -1);
 		if (r < 0 && errno != EINTR)
 			return -errno;
@@ -206,19 +208,21 @@ static void end_all(struct launcher *l)
 int main(void)
 {
 	struct launcher *l = &launcher;
-	struct launch_reply failure = { .kind = LAUNCH_FAILED };
-	const struct cgroup_env env = { .mountinfo = "/proc/self/mountinfo",
-		                        .self_cgroup = "/proc/self/cgroup",
-		                        .privileged = geteuid() == 0 };
+	struct launch_reply failure = {.kind = LAUNCH_FAILED};
+	const struct cgroup_env env = {.mountinfo = "/proc/self/mountinfo",
+	                               .self_cgroup = "/proc/self/cgroup",
+	                               .privileged = geteuid() == 0};
 	int r;
 
-	/* A terminal's Ctrl-C reaches the whole foreground group; the caller decides what it means. */
+	/* A terminal's Ctrl-C reaches the whole foreground group; the caller decides what it means.
+	 */
 	(void)signal(SIGINT, SIG_IGN);
 	(void)signal(SIGTERM, SIG_IGN);
 	(void)signal(SIGHUP, SIG_IGN);
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)umask(0);
-	if (env.privileged) /* an ordinary user's launcher must be able to write its child's id maps */
+	if (env.privileged) /* an ordinary user's launcher must be able to write its child's id maps
+	                     */
 		(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	cgroup_host_open(&env, &l->cgroups);
 	l->init_fd = make_init_fd(&failure.err);

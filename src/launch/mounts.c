@@ -26,7 +26,7 @@
 #include "sys/syscalls.h"
 
 #define PROC_MAGIC     0x9fa0
-#define SCRATCH_INODES 16  /* ours: the directories, the mask's file and directory */
+#define SCRATCH_INODES 16   /* ours: the directories, the mask's file and directory */
 #define ROOT_SIZE      "4m" /* directories, links, files of /etc */
 #define ROOT_INODES    "1024"
 
@@ -129,7 +129,8 @@ static int op_file(struct box_setup *s, const struct fs_op *op)
 
 	if (dir < 0)
 		return dir;
-	fd = openat(dir, leaf, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, op->mode & 0777);
+	fd = openat(dir, leaf, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC,
+	            op->mode & 0777);
 	if (fd < 0)
 		return -errno;
 	while (done < op->data.n) {
@@ -264,15 +265,15 @@ static const struct {
 	const char *what;
 	int (*run)(struct box_setup *s, const struct fs_op *op);
 } ops[FS_OP_COUNT] = {
-	[FS_OP_DIR] = { "make directory", op_dir },
-	[FS_OP_SYMLINK] = { "make link", op_symlink },
-	[FS_OP_FILE] = { "place file", op_file },
-	[FS_OP_BIND_RO] = { "mount the host's", op_bind },
-	[FS_OP_SCRATCH] = { "mount writable", op_scratch },
-	[FS_OP_PROC] = { "mount procfs on", op_proc },
-	[FS_OP_DEV] = { "set up", op_dev },
-	[FS_OP_MASK] = { "mask", op_mask },
-	[FS_OP_READONLY] = { "make read-only", op_readonly },
+	[FS_OP_DIR] = {"make directory", op_dir},
+	[FS_OP_SYMLINK] = {"make link", op_symlink},
+	[FS_OP_FILE] = {"place file", op_file},
+	[FS_OP_BIND_RO] = {"mount the host's", op_bind},
+	[FS_OP_SCRATCH] = {"mount writable", op_scratch},
+	[FS_OP_PROC] = {"mount procfs on", op_proc},
+	[FS_OP_DEV] = {"set up", op_dev},
+	[FS_OP_MASK] = {"mask", op_mask},
+	[FS_OP_READONLY] = {"make read-only", op_readonly},
 };
 
 static bool is_mask(const struct fs_op *op)
@@ -308,7 +309,8 @@ static int make_scratch(struct box_setup *s)
 	int fd, r;
 
 	(void)snprintf(size, sizeof(size), "%" PRIu64, s->plan->scratch_bytes);
-	(void)snprintf(inodes, sizeof(inodes), "%" PRIu32, s->plan->scratch_inodes + SCRATCH_INODES);
+	(void)snprintf(inodes, sizeof(inodes), "%" PRIu32,
+	               s->plan->scratch_inodes + SCRATCH_INODES);
 	s->scratch_fd = new_tmpfs(size, inodes, "0755", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 	r = attach_tmpfs(s, s->scratch_fd, "the writable tmpfs");
 	if (r < 0)
@@ -330,7 +332,8 @@ int setup_mounts(struct box_setup *s)
 	r = make_scratch(s);
 	if (r < 0)
 		return r;
-	s->root_fd = new_tmpfs(ROOT_SIZE, ROOT_INODES, "0755", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	s->root_fd =
+		new_tmpfs(ROOT_SIZE, ROOT_INODES, "0755", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 	r = attach_tmpfs(s, s->root_fd, "the new root");
 	if (r < 0)
 		return r;
@@ -338,7 +341,8 @@ int setup_mounts(struct box_setup *s)
 	if (r < 0)
 		return r;
 	if (s->workspace_fd < 0 || s->sysctl_fd < 0)
-		return err_set(&s->err, ERR_INVALID, EPROTO, "the plan has no workspace or no /proc");
+		return err_set(&s->err, ERR_INVALID, EPROTO,
+		               "the plan has no workspace or no /proc");
 	s->layers |= LAYER_BIT(QUOTA) & s->plan->layers;
 	return 0;
 }

@@ -114,7 +114,7 @@ static int pivot(struct box_setup *s)
 
 static int bring_up_network(struct box_setup *s)
 {
-	struct ifreq ifr = { .ifr_name = "lo" };
+	struct ifreq ifr = {.ifr_name = "lo"};
 	CLEANUP_FD int fd = FD_NONE;
 
 	if (!s->plan->loopback || !(s->plan->layers & LAYER_BIT(NET_NS)))
@@ -142,8 +142,8 @@ static int set_hostname(struct box_setup *s)
 static int lock_namespaces(struct box_setup *s)
 {
 	static const char *const files[] = {
-		"max_user_namespaces",   "max_mnt_namespaces", "max_pid_namespaces",
-		"max_net_namespaces",    "max_ipc_namespaces", "max_uts_namespaces",
+		"max_user_namespaces",   "max_mnt_namespaces",  "max_pid_namespaces",
+		"max_net_namespaces",    "max_ipc_namespaces",  "max_uts_namespaces",
 		"max_cgroup_namespaces", "max_time_namespaces",
 	};
 
@@ -163,31 +163,31 @@ struct step {
 };
 
 static const struct step steps[] = {
-	{ "wait", wait_for_release, 0 },
-	{ "ids", become_init_id, 0 },
-	{ "parent_death", arm_parent_death, 0 },
-	{ "separate_ids", split_ids, LAYER_BIT(UID_SPLIT) },
-	{ "keyring", join_keyring, LAYER_BIT(KEYRING) },
-	{ "cgroup_namespace", own_cgroup_ns, LAYER_BIT(CGROUP_NS) },
-	{ "time_namespace", check_time_ns, LAYER_BIT(TIME_NS) },
-	{ "mounts", setup_mounts, 0 },
-	{ "masks", setup_masks, LAYER_BIT(PROC_MASKS) },
-	{ "read_only", setup_read_only, LAYER_BIT(ROOT_RO) },
-	{ "namespace_lock", lock_namespaces, LAYER_BIT(NS_LOCK) },
-	{ "pivot_root", pivot, 0 },
-	{ "network", bring_up_network, LAYER_BIT(NETWORK) },
-	{ "hostname", set_hostname, 0 },
+	{"wait", wait_for_release, 0},
+	{"ids", become_init_id, 0},
+	{"parent_death", arm_parent_death, 0},
+	{"separate_ids", split_ids, LAYER_BIT(UID_SPLIT)},
+	{"keyring", join_keyring, LAYER_BIT(KEYRING)},
+	{"cgroup_namespace", own_cgroup_ns, LAYER_BIT(CGROUP_NS)},
+	{"time_namespace", check_time_ns, LAYER_BIT(TIME_NS)},
+	{"mounts", setup_mounts, 0},
+	{"masks", setup_masks, LAYER_BIT(PROC_MASKS)},
+	{"read_only", setup_read_only, LAYER_BIT(ROOT_RO)},
+	{"namespace_lock", lock_namespaces, LAYER_BIT(NS_LOCK)},
+	{"pivot_root", pivot, 0},
+	{"network", bring_up_network, LAYER_BIT(NETWORK)},
+	{"hostname", set_hostname, 0},
 };
 
 static const struct step code_steps[] = {
-	{ "stdio", confine_stdio, 0 },
-	{ "code_ids", confine_ids, 0 },
-	{ "rlimits", confine_rlimits, LAYER_BIT(RLIMITS) },
-	{ "capabilities", confine_caps, LAYER_BIT(CAPABILITIES) },
-	{ "descriptors", confine_fds, 0 },
-	{ "no_new_privs", confine_no_new_privs, LAYER_BIT(NO_NEW_PRIVS) },
-	{ "landlock", confine_landlock, LAYER_BIT(LANDLOCK) },
-	{ "seccomp", confine_seccomp, LAYER_BIT(SECCOMP) },
+	{"stdio", confine_stdio, 0},
+	{"code_ids", confine_ids, 0},
+	{"rlimits", confine_rlimits, LAYER_BIT(RLIMITS)},
+	{"capabilities", confine_caps, LAYER_BIT(CAPABILITIES)},
+	{"descriptors", confine_fds, 0},
+	{"no_new_privs", confine_no_new_privs, LAYER_BIT(NO_NEW_PRIVS)},
+	{"landlock", confine_landlock, LAYER_BIT(LANDLOCK)},
+	{"seccomp", confine_seccomp, LAYER_BIT(SECCOMP)},
 };
 
 static int run_steps(struct box_setup *s, const struct step *list, size_t n)
@@ -212,7 +212,7 @@ static int run_steps(struct box_setup *s, const struct step *list, size_t n)
 
 static _Noreturn void report_failure(struct box_setup *s)
 {
-	struct box_report rep = { .kind = BOX_FAILED, .err = s->err };
+	struct box_report rep = {.kind = BOX_FAILED, .err = s->err};
 
 	(void)sock_send(s->fds[LAUNCH_FD_CONTROL], &rep, sizeof(rep), NULL, 0);
 	_exit(126);
@@ -221,7 +221,7 @@ static _Noreturn void report_failure(struct box_setup *s)
 /* The code's process: confined, verified from outside, released, gone into the program. */
 static _Noreturn void code_main(struct box_setup *s)
 {
-	struct box_report rep = { .kind = BOX_CODE_READY };
+	struct box_report rep = {.kind = BOX_CODE_READY};
 	int control;
 	char go = 0;
 
@@ -244,8 +244,8 @@ static _Noreturn void code_main(struct box_setup *s)
 /* Pid 1 turns into brig-init: no capability, no descriptor but its two. */
 static void become_init(struct box_setup *s)
 {
-	static char *const argv[] = { (char *)"brig-init", NULL };
-	static char *const env[] = { NULL };
+	static char *const argv[] = {(char *)"brig-init", NULL};
+	static char *const env[] = {NULL};
 	int io = open("/proc/self/io", O_RDONLY | O_CLOEXEC);
 	/* Above the numbers that are about to be taken, so that dup2 cannot clobber one of them. */
 	int init = fcntl(s->init_fd, F_DUPFD_CLOEXEC, 100);

@@ -55,12 +55,12 @@ struct launch_usage {
 struct launch_reply {
 	uint32_t kind;
 	uint64_t id;
-	int32_t pid;             /* STARTED: of the box's init, in the launcher's pid namespace */
-	uint32_t layers;         /* STARTED: LAYER_BITs that the launcher itself put in place */
-	uint32_t host_init_uid;  /* STARTED */
+	int32_t pid;            /* STARTED: of the box's init, in the launcher's pid namespace */
+	uint32_t layers;        /* STARTED: LAYER_BITs that the launcher itself put in place */
+	uint32_t host_init_uid; /* STARTED */
 	uint32_t host_code_uid;
-	char cgroup[160];        /* STARTED: of the box, for the receipt; or why there is none */
-	char cgroup_name[24];    /* STARTED: last component, "" when there is none */
+	char cgroup[160];          /* STARTED: of the box, for the receipt; or why there is none */
+	char cgroup_name[24];      /* STARTED: last component, "" when there is none */
 	struct launch_usage usage; /* ENDED */
 	struct err err;            /* FAILED */
 };

@@ -51,7 +51,7 @@ enum layer_id {
 #define X(id, name, level) LAYER_##id,
 	LAYER_TABLE(X)
 #undef X
-	LAYER_COUNT,
+		LAYER_COUNT,
 };
 
 #define LAYER_BIT(id) (UINT32_C(1) << LAYER_##id)

@@ -19,7 +19,8 @@ enum limit_kind {
 	LIMIT_MILLI, /* thousandths; a decimal number in JSON and on the command line */
 };
 
-/*  field          JSON key         option        kind    default     min        max          help */
+/*  field          JSON key         option        kind    default     min        max          help
+ */
 /* clang-format off */
 #define LIMITS_TABLE(X)                                                                            \
 	X(timeout_ms,   "timeout_ms",    "timeout",    MS,    30000,      1,         300000,       "wall time")                              \

@@ -13,14 +13,14 @@
 #include "base/str.h"
 #include "model/layer.h"
 
-#define PLAN_FS_OPS_MAX   512
-#define PLAN_RULES_MAX    64
-#define PLAN_ARGS_MAX     600
-#define PLAN_ENV_MAX      300
-#define PLAN_RLIMITS_MAX  16
-#define PLAN_SECCOMP_MAX  4096 /* instructions, the kernel's own bound */
-#define PLAN_PATH_MAX     1024
-#define PLAN_BYTES_MAX    (128 * MIB)
+#define PLAN_FS_OPS_MAX  512
+#define PLAN_RULES_MAX   64
+#define PLAN_ARGS_MAX    600
+#define PLAN_ENV_MAX     300
+#define PLAN_RLIMITS_MAX 16
+#define PLAN_SECCOMP_MAX 4096 /* instructions, the kernel's own bound */
+#define PLAN_PATH_MAX    1024
+#define PLAN_BYTES_MAX   (128 * MIB)
 
 /* One step of building the file system, done in order below the new root. */
 enum fs_op_kind {

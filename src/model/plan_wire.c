@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #define PLAN_MAGIC "BRIGPLN1"
 #define ALIGNMENT  8 /* of seccomp's instructions inside the bytes */
@@ -93,14 +94,14 @@ static void wire_bytes(struct wire *w, struct str *v, const char *field)
 		(void)fail(w, field);
 		return;
 	}
-	*v = (struct str){ w->p, (size_t)n };
+	*v = (struct str){w->p, (size_t)n};
 	w->p += n;
 }
 
 /* A C string travels with its NUL; the reader checks that it is the only one. */
 static void wire_string(struct wire *w, const char **v, const char *field)
 {
-	struct str s = { *v, *v ? strlen(*v) + 1 : 0 };
+	struct str s = {*v, *v ? strlen(*v) + 1 : 0};
 
 	wire_bytes(w, &s, field);
 	if (w->bad || w->out)
@@ -177,8 +178,10 @@ static void wire_strings(struct wire *w, const char **v, size_t n, const char *f
 static void wire_seccomp(struct wire *w, struct plan *p)
 {
 	enum { INSN = 8 }; /* sizeof(struct sock_filter) */
-	struct str s = { p->seccomp, p->n_seccomp * INSN };
+	struct str s = {p->seccomp, p->n_seccomp * INSN};
 
+	if (w->out && p->n_seccomp > PLAN_SECCOMP_MAX)
+		(void)fail(w, "seccomp");
 	wire_bytes(w, &s, "seccomp");
 	if (w->bad || w->out)
 		return;
@@ -227,19 +230,45 @@ static void wire_plan(struct wire *w, struct plan *p)
 	wire_strings(w, p->env, p->n_env, "env");
 }
 
+/* A second value for the same resource would silently be the one that holds. */
+static bool rlimits_clash(const struct plan *p)
+{
+	uint32_t seen = 0;
+
+	for (size_t i = 0; i < p->n_rlimits; i++) {
+		uint32_t resource = p->rlimits[i].resource;
+
+		if (resource >= RLIM_NLIMITS || seen & (UINT32_C(1) << resource))
+			return true;
+		seen |= UINT32_C(1) << resource;
+	}
+	return false;
+}
+
+/* Every slot's two ids on the host: above 0, and without wrapping around to it. */
+static bool host_ids_fit(const struct plan *p)
+{
+	return p->host_id_base && p->host_id_slots &&
+	       p->host_id_slots <= (UINT32_MAX - p->host_id_base) / 2;
+}
+
 /* What must hold between fields, and zeros that would mean "no limit". */
 static const char *plan_contradiction(const struct plan *p)
 {
 	if (p->required & ~p->layers || p->layers & ~LAYERS_ALL)
 		return "required";
-	if (!p->n_argv || !p->hostname)
+	if (!p->hostname)
+		return "hostname";
+	if (!p->n_argv)
 		return "argv";
 	if (!p->scratch_bytes || !p->scratch_inodes || !p->memory_bytes || !p->pids ||
 	    !p->cpu_milli || !p->cpu_ms)
 		return "limits";
 	if (p->layers & LAYER_BIT(SECCOMP) && !p->n_seccomp)
 		return "seccomp";
-	if (!p->init_id || !p->code_id || !p->host_id_slots)
+	if (rlimits_clash(p))
+		return "rlimits";
+	if (!p->init_id || !p->code_id || !host_ids_fit(p))
 		return "ids"; /* uid 0 never exists in a box */
 	return NULL;
 }
@@ -247,7 +276,7 @@ static const char *plan_contradiction(const struct plan *p)
 int plan_encode(const struct plan *plan, struct buf *out)
 {
 	struct plan copy = *plan;
-	struct wire w = { .out = out };
+	struct wire w = {.out = out};
 
 	buf_put(out, PLAN_MAGIC, sizeof(PLAN_MAGIC) - 1);
 	wire_plan(&w, &copy);
@@ -259,8 +288,8 @@ int plan_encode(const struct plan *plan, struct buf *out)
 int plan_decode(const void *bytes, size_t n, struct plan_store *store, struct plan *ret,
                 struct err *err)
 {
-	struct wire w = { .p = bytes, .start = bytes, .end = (const char *)bytes + n };
-	struct plan p = { .fs = store->fs, .rules = store->rules, .rlimits = store->rlimits };
+	struct wire w = {.p = bytes, .start = bytes, .end = (const char *)bytes + n};
+	struct plan p = {.fs = store->fs, .rules = store->rules, .rlimits = store->rlimits};
 	char magic[sizeof(PLAN_MAGIC) - 1];
 
 	p.argv = store->argv;

@@ -13,19 +13,19 @@
 #include "model/layer.h"
 #include "model/limits.h"
 
-#define REQUEST_CODE_MAX      (1 * MIB)
-#define REQUEST_STDIN_MAX     (16 * MIB)
-#define REQUEST_FILES_MAX     256         /* files to place */
-#define REQUEST_FILE_SUM_MAX  (64 * MIB)  /* their bytes together */
-#define REQUEST_ARGS_MAX      512
-#define REQUEST_ENV_MAX       256
-#define REQUEST_ARG_LEN_MAX   (64 * KIB)  /* one argument, or NAME=VALUE */
-#define REQUEST_ARG_SUM_MAX   (512 * KIB) /* arguments and environment together */
-#define REQUEST_PATH_MAX      1024
-#define REQUEST_NAME_MAX      128         /* session_id, idempotency_key, tool names */
-#define REQUEST_TOOLS_MAX     64
-#define REQUEST_JSON_MAX      (128 * MIB)
-#define REQUEST_ARENA_MAX     (192 * MIB)
+#define REQUEST_CODE_MAX     (1 * MIB)
+#define REQUEST_STDIN_MAX    (16 * MIB)
+#define REQUEST_FILES_MAX    256        /* files to place */
+#define REQUEST_FILE_SUM_MAX (64 * MIB) /* their bytes together */
+#define REQUEST_ARGS_MAX     512
+#define REQUEST_ENV_MAX      256
+#define REQUEST_ARG_LEN_MAX  (64 * KIB)  /* one argument, or NAME=VALUE */
+#define REQUEST_ARG_SUM_MAX  (512 * KIB) /* arguments and environment together */
+#define REQUEST_PATH_MAX     1024
+#define REQUEST_NAME_MAX     128 /* session_id, idempotency_key, tool names */
+#define REQUEST_TOOLS_MAX    64
+#define REQUEST_JSON_MAX     (128 * MIB)
+#define REQUEST_ARENA_MAX    (192 * MIB)
 
 enum language {
 	LANGUAGE_NONE = 0,

@@ -37,7 +37,7 @@ enum run_state {
 #define X(id, name) RUN_##id,
 	RUN_STATE_TABLE(X)
 #undef X
-	RUN_STATE_COUNT,
+		RUN_STATE_COUNT,
 };
 
 struct usage {
@@ -84,10 +84,10 @@ struct result {
 	enum run_state state;
 	bool has_exit_code;
 	int exit_code;
-	int signal; /* 0: none */
-	struct buf out, errout;         /* head and tail kept, see exec/output.h */
+	int signal;                        /* 0: none */
+	struct buf out, errout;            /* head and tail kept, see exec/output.h */
 	uint64_t out_dropped, err_dropped; /* bytes between them */
-	struct err error;               /* code ERR_NONE: none */
+	struct err error;                  /* code ERR_NONE: none */
 	struct result_file *files;
 	size_t n_files;
 	bool files_truncated; /* more than RESULT_FILES_MAX */

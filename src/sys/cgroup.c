@@ -174,7 +174,7 @@ static int make_slot(struct cgroup *cg, uint32_t slot)
 int cgroup_create(const struct cgroup_host *host, uint32_t hint, uint32_t slots,
                   const struct cgroup_limits *limits, struct cgroup *ret, struct err *err)
 {
-	struct cgroup cg = { .host = host };
+	struct cgroup cg = {.host = host};
 	int r = -EEXIST;
 
 	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++)
@@ -195,7 +195,8 @@ int cgroup_create(const struct cgroup_host *host, uint32_t hint, uint32_t slots,
 int cgroup_attach(const struct cgroup *cg, pid_t pid, struct err *err)
 {
 	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++) {
-		int r = cg->dirs[i] < 0 ? 0 : cgroup_write(cg->dirs[i], "cgroup.procs", (uint64_t)pid);
+		int r = cg->dirs[i] < 0 ? 0
+		                        : cgroup_write(cg->dirs[i], "cgroup.procs", (uint64_t)pid);
 
 		if (r < 0)
 			return err_set(err, ERR_SETUP, -r, "attach to cgroup %s", cg->name);
@@ -216,7 +217,7 @@ int cgroup_kill(const struct cgroup *cg)
 
 static int remove_one(const struct cgroup *cg, size_t i, uint64_t deadline)
 {
-	static const struct timespec pause = { .tv_nsec = 500000 };
+	static const struct timespec pause = {.tv_nsec = 500000};
 
 	for (;;) {
 		if (unlinkat(cg->host->parents[i], cg->name, AT_REMOVEDIR) == 0 || errno == ENOENT)

@@ -41,11 +41,11 @@ struct cgroup_env {
 
 struct cgroup_host {
 	enum cgroup_mode mode;
-	unsigned usable;                   /* CGROUP_BIT of controllers that boxes can have */
-	int parents[CGROUP_CONTROLLERS];   /* fd of the "brig" group; v2: the same in [MEMORY] only */
-	int bases[CGROUP_CONTROLLERS];     /* fd of the directory that "brig" is in */
-	char path[CGROUP_PATH_MAX];        /* of one "brig" group, for people */
-	char why[160];                     /* what is missing and why, "" when nothing */
+	unsigned usable;                 /* CGROUP_BIT of controllers that boxes can have */
+	int parents[CGROUP_CONTROLLERS]; /* fd of the "brig" group; v2: the same in [MEMORY] only */
+	int bases[CGROUP_CONTROLLERS];   /* fd of the directory that "brig" is in */
+	char path[CGROUP_PATH_MAX];      /* of one "brig" group, for people */
+	char why[160];                   /* what is missing and why, "" when nothing */
 };
 
 struct cgroup_limits {

@@ -18,8 +18,8 @@
 #include "base/str.h"
 #include "sys/cgroup.h"
 
-static const char *const controller_names[CGROUP_CONTROLLERS] = { "memory", "pids", "cpu",
-	                                                           "cpuacct" };
+static const char *const controller_names[CGROUP_CONTROLLERS] = {"memory", "pids", "cpu",
+                                                                 "cpuacct"};
 
 /* Is `word` one of the comma- or space-separated words of `list`? */
 static bool has_word(const char *list, const char *word)
@@ -35,15 +35,29 @@ static bool has_word(const char *list, const char *word)
 	return false;
 }
 
-/* A field of a mountinfo line, counted from 0; the string is cut in place. */
-static char *cut_field(char **rest)
+/* Field n of a line, counted from 0, copied; false when there is none or it does not fit. */
+static bool field(const char *line, int n, char *ret, size_t size)
 {
-	char *field = *rest;
-	size_t n = strcspn(field, " \n");
+	size_t len;
 
-	*rest = field + n + (field[n] ? 1 : 0);
-	field[n] = '\0';
-	return field;
+	for (; n > 0; n--) {
+		line += strcspn(line, " \n");
+		if (*line != ' ')
+			return false;
+		line++;
+	}
+	len = strcspn(line, " \n");
+	if (len == 0 || len >= size)
+		return false;
+	memcpy(ret, line, len);
+	ret[len] = '\0';
+	return true;
+}
+
+static const char *next_line(const char *line)
+{
+	line += strcspn(line, "\n");
+	return *line ? line + 1 : line;
 }
 
 struct cg_mount {
@@ -51,79 +65,75 @@ struct cg_mount {
 	char point[CGROUP_PATH_MAX]; /* where it is mounted */
 };
 
-/* controller NULL: the v2 hierarchy. */
-static int find_mount(const char *mountinfo, const char *controller, struct cg_mount *ret)
+/* What the two files say, read once. */
+struct cg_text {
+	const struct cgroup_env *env;
+	char mountinfo[65536];
+	char self[8192];
+};
+
+static void read_text(const char *path, char *text, size_t size)
 {
-	FILE *f = fopen(mountinfo, "re");
-	char line[4096];
-	int r = -ENOENT;
+	CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t len = 0;
+	ssize_t n;
 
-	if (!f)
-		return -errno;
-	while (r < 0 && fgets(line, sizeof(line), f)) {
-		char *rest = strstr(line, " - "), *type, *root, *point, *options;
+	while (fd >= 0 && len < size - 1 && (n = read(fd, text + len, size - 1 - len)) > 0)
+		len += (size_t)n;
+	text[len] = '\0';
+}
 
-		if (!rest)
+/* "36 35 0:30 ROOT POINT options - TYPE source OPTIONS"; controller NULL: the v2 hierarchy. */
+static int find_mount(const struct cg_text *t, const char *controller, struct cg_mount *ret)
+{
+	for (const char *line = t->mountinfo; *line; line = next_line(line)) {
+		const char *end = line + strcspn(line, "\n"), *dash = strstr(line, " - ");
+		char type[16], options[256];
+
+		if (!dash || dash > end || !field(dash + 3, 0, type, sizeof(type)))
 			continue;
-		*rest = '\0';
-		rest += 3;
-		type = cut_field(&rest);
-		(void)cut_field(&rest); /* the source */
-		options = cut_field(&rest);
-		if (controller ? !streq(type, "cgroup") || !has_word(options, controller)
-		               : !streq(type, "cgroup2"))
+		if (!controller && !streq(type, "cgroup2"))
 			continue;
-		rest = line;
-		for (int i = 0; i < 3; i++)
-			(void)cut_field(&rest);
-		root = cut_field(&rest);
-		point = cut_field(&rest);
-		(void)snprintf(ret->root, sizeof(ret->root), "%s", root);
-		(void)snprintf(ret->point, sizeof(ret->point), "%s", point);
-		r = 0;
+		if (controller &&
+		    (!streq(type, "cgroup") || !field(dash + 3, 2, options, sizeof(options)) ||
+		     !has_word(options, controller)))
+			continue;
+		if (field(line, 3, ret->root, sizeof(ret->root)) &&
+		    field(line, 4, ret->point, sizeof(ret->point)))
+			return 0;
 	}
-	(void)fclose(f);
-	return r;
+	return -ENOENT;
 }
 
 /* Our own group's path in the hierarchy, from "N:controllers:/path". */
-static int find_self(const char *self_cgroup, const char *controller, char *ret, size_t size)
+static int find_self(const struct cg_text *t, const char *controller, char *ret, size_t size)
 {
-	FILE *f = fopen(self_cgroup, "re");
-	char line[4096];
-	int r = -ENOENT;
+	for (const char *line = t->self; *line; line = next_line(line)) {
+		const char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
+		char names[256];
 
-	if (!f)
-		return -errno;
-	while (r < 0 && fgets(line, sizeof(line), f)) {
-		char *list = strchr(line, ':'), *path;
-
-		if (!list)
+		if (!path || (size_t)(path - list) > sizeof(names))
 			continue;
-		path = strchr(++list, ':');
-		if (!path)
-			continue;
-		*path++ = '\0';
-		path[strcspn(path, "\n")] = '\0';
-		if (controller ? has_word(list, controller) : *list == '\0') {
-			(void)snprintf(ret, size, "%s", path);
-			r = 0;
+		memcpy(names, list + 1, (size_t)(path - list) - 1);
+		names[path - list - 1] = '\0';
+		if (controller ? has_word(names, controller) : !*names) {
+			(void)snprintf(ret, size, "%.*s", (int)strcspn(path + 1, "\n"), path + 1);
+			return 0;
 		}
 	}
-	(void)fclose(f);
-	return r;
+	return -ENOENT;
 }
 
 /* Path of our own group below the mount point; the mount may show only a part of the hierarchy. */
-static int own_dir(const struct cgroup_env *env, const char *controller, char *ret, size_t size)
+static int own_dir(const struct cg_text *t, const char *controller, char *ret, size_t size)
 {
 	struct cg_mount m;
 	char self[CGROUP_PATH_MAX];
 	const char *below = self;
-	int r = find_mount(env->mountinfo, controller, &m);
+	int r = find_mount(t, controller, &m);
 
 	if (r >= 0)
-		r = find_self(env->self_cgroup, controller, self, sizeof(self));
+		r = find_self(t, controller, self, sizeof(self));
 	if (r < 0)
 		return r;
 	if (!streq(m.root, "/") && str_has_prefix(self, m.root))
@@ -166,14 +176,14 @@ static int open_parent(const struct cgroup_env *env, const char *dir, int *ret_b
 	return parent;
 }
 
-static void open_v1(const struct cgroup_env *env, struct cgroup_host *host)
+static void open_v1(const struct cg_text *t, struct cgroup_host *host)
 {
 	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++) {
 		char dir[CGROUP_PATH_MAX];
-		int r = own_dir(env, controller_names[i], dir, sizeof(dir));
+		int r = own_dir(t, controller_names[i], dir, sizeof(dir));
 
 		if (r >= 0)
-			r = open_parent(env, dir, &host->bases[i]);
+			r = open_parent(t->env, dir, &host->bases[i]);
 		if (r < 0) {
 			if (!*host->why)
 				(void)snprintf(host->why, sizeof(host->why), "%s: %s",
@@ -189,8 +199,9 @@ static void open_v1(const struct cgroup_env *env, struct cgroup_host *host)
 
 /*
  * A v2 group cannot have both tasks and controllers for its children. Root makes "brig" at the top
- * of what it sees; others use their own delegated group and first step aside into a leaf of it, with the
- * program that started us. Anybody else in the group stays, and then the controllers cannot be had.
+ * of what it sees; others use their own delegated group and first step aside into a leaf of it,
+ * with the program that started us. Anybody else in the group stays, and then the controllers
+ * cannot be had.
  */
 static int step_aside(const char *dir)
 {
@@ -234,29 +245,29 @@ static unsigned controllers_of(int parent)
 	return mask;
 }
 
-static int v2_base(const struct cgroup_env *env, char *dir, size_t size)
+static int v2_base(const struct cg_text *t, char *dir, size_t size)
 {
 	struct cg_mount m;
-	int r = find_mount(env->mountinfo, NULL, &m);
+	int r = find_mount(t, NULL, &m);
 
 	if (r < 0)
 		return r;
-	if (env->privileged) {
+	if (t->env->privileged) {
 		(void)snprintf(dir, size, "%.500s", m.point);
 		return 0;
 	}
-	r = own_dir(env, NULL, dir, size);
+	r = own_dir(t, NULL, dir, size);
 	return r < 0 ? r : step_aside(dir);
 }
 
-static void open_v2(const struct cgroup_env *env, struct cgroup_host *host)
+static void open_v2(const struct cg_text *t, struct cgroup_host *host)
 {
 	char dir[CGROUP_PATH_MAX];
-	int r = v2_base(env, dir, sizeof(dir));
+	int r = v2_base(t, dir, sizeof(dir));
 
 	if (r >= 0) {
 		enable_controllers(dir);
-		r = open_parent(env, dir, &host->bases[CGROUP_MEMORY]);
+		r = open_parent(t->env, dir, &host->bases[CGROUP_MEMORY]);
 	}
 	if (r < 0) {
 		(void)snprintf(host->why, sizeof(host->why), "cgroup v2: %s", strerror(-r));
@@ -273,17 +284,22 @@ static void open_v2(const struct cgroup_env *env, struct cgroup_host *host)
 
 void cgroup_host_open(const struct cgroup_env *env, struct cgroup_host *ret)
 {
+	static struct cg_text text; /* too large for the stack; the launcher is single-threaded */
+	struct cg_text *t = &text;
 	struct cg_mount m;
 
 	memset(ret, 0, sizeof(*ret));
 	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++)
 		ret->parents[i] = ret->bases[i] = FD_NONE;
-	if (find_mount(env->mountinfo, "memory", &m) == 0) {
+	t->env = env;
+	read_text(env->mountinfo, t->mountinfo, sizeof(t->mountinfo));
+	read_text(env->self_cgroup, t->self, sizeof(t->self));
+	if (find_mount(t, "memory", &m) == 0) {
 		ret->mode = CGROUP_V1;
-		open_v1(env, ret);
-	} else if (find_mount(env->mountinfo, NULL, &m) == 0) {
+		open_v1(t, ret);
+	} else if (find_mount(t, NULL, &m) == 0) {
 		ret->mode = CGROUP_V2;
-		open_v2(env, ret);
+		open_v2(t, ret);
 	} else {
 		(void)snprintf(ret->why, sizeof(ret->why), "no cgroup file system is mounted");
 	}

@@ -31,7 +31,8 @@ static int set_cpu(struct cgroup *cg, uint64_t cpu_milli)
 {
 	char text[48];
 
-	(void)snprintf(text, sizeof(text), "%" PRIu64 " %d", cpu_milli * PERIOD_US / 1000, PERIOD_US);
+	(void)snprintf(text, sizeof(text), "%" PRIu64 " %d", cpu_milli * PERIOD_US / 1000,
+	               PERIOD_US);
 	return cgroup_write_text(cg->dirs[CGROUP_MEMORY], "cpu.max", text);
 }
 
@@ -80,4 +81,4 @@ static int kill_all(const struct cgroup *cg)
 	return r == -ENOENT ? 0 : r; /* 5.14 */
 }
 
-const struct cgroup_ops cgroup_ops_v2 = { set_limits, read_usage, kill_all };
+const struct cgroup_ops cgroup_ops_v2 = {set_limits, read_usage, kill_all};

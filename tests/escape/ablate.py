@@ -25,29 +25,39 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.environ.get("BRIG_BUILD", os.path.join(ROOT, "build"))
 BRIG = os.environ.get("BRIG", os.path.join(ROOT, "out", "bin", "brig"))
 WEAKRUN = os.path.join(BUILD, "tests", "escape", "weakrun")
-LAUNCHER = os.path.join(os.path.dirname(os.path.dirname(BRIG)), "libexec", "brig", "brig-launch")
 PROBE = os.path.join(BUILD, "tests", "escape", "probe")
 TABLE = os.path.join(ROOT, "policies", "seccomp", "default.tbl")
 
 NAMESPACES = ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time")
-CGROUP_LAYERS = ["memory_limit", "no_swap", "pids_limit", "cpu_limit"]
 N_NATIVE = 512 + 64
 
 # --- for the tests as well ------------------------------------------------------------------------
 
 
-def weak_argv(brig, layers, probe_id, *args):
-    """The command that runs a probe in a box without some layers. For an ordinary user the cgroups'
-    limits are missing as well, as they are from brig's degraded boxes."""
-    layers = list(layers) + (CGROUP_LAYERS if brig.mode == "user" else [])
-    return brig.prefix + [WEAKRUN, LAUNCHER, "--without", ",".join(layers), PROBE, probe_id, *map(str, args)]
+def weak_argv(brig, layers, probe_id, *args, options=()):
+    """The command that runs a probe in a box without some layers."""
+    full = brig.argv("shell", "-c", 'exec ./probe "$@"',
+                     options=["--timeout", "20s", "--file", PROBE + ":probe", *options])
+    i = full.index(BRIG)
+    return full[:i] + [WEAKRUN, "--without", ",".join(layers)] + full[i + 1:] + ["--", probe_id, *map(str, args)]
+
+
+def said_in(result):
+    """The verdict in a result of brig, and why if there is none."""
+    for line in reversed((result.get("stdout") or "").splitlines()):
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            said = json.loads(line)
+            return said["result"], said["detail"]
+    why = (result.get("error") or {}).get("cause") or ""
+    state = result.get("state")
+    return ("failed" if state == "setup_failed" and why else "silent"), "%s: %s" % (state, why)
 
 
 class Answer:
     """What a probe said in a weak box."""
 
-    def __init__(self, result, detail):
-        self.result, self.detail = result, detail
+    def __init__(self, result, detail, receipt):
+        self.result, self.detail, self.receipt = result, detail, receipt
         self.blocked, self.escaped = result == "blocked", result == "escaped"
 
     def __repr__(self):
@@ -60,20 +70,19 @@ class WeakBox:
     def __init__(self, brig, *layers):
         self.brig, self.layers = brig, layers
 
-    def __call__(self, probe_id, *args, **kw):
-        proc = self.brig.popen(weak_argv(self.brig, self.layers, probe_id, *args), **kw)
+    def __call__(self, probe_id, *args, options=(), **kw):
+        proc = self.brig.popen(weak_argv(self.brig, self.layers, probe_id, *args, options=options), **kw)
         try:
             out, err = proc.communicate(timeout=40)
         finally:
             if proc.poll() is None:
                 proc.kill()
                 proc.communicate()
-        for line in reversed(out.decode(errors="replace").splitlines()):
-            with contextlib.suppress(ValueError, KeyError, TypeError):
-                said = json.loads(line)
-                return Answer(said["result"], said["detail"])
-        text = err.decode(errors="replace").strip()
-        return Answer("failed" if proc.returncode == 125 and text else "silent", text or str(proc.returncode))
+        try:
+            result = json.loads(out.decode())
+        except ValueError:
+            return Answer("silent", "status %d: %s" % (proc.returncode, err.decode(errors="replace")), {})
+        return Answer(*said_in(result), result["receipt"])
 
     def blocked(self, probe_id, *args, **kw):
         said = self(probe_id, *args, **kw)
@@ -222,7 +231,7 @@ CRITICAL = ["FS-01", "FS-02", "FS-04", "FS-06", "PS-01", "PS-02", "PS-04", "PS-1
             "FD-09", "NS-01", "NS-02", "NS-04", "CP-01", "CP-02", "SC-01", "SC-02", "SC-04", "SC-05", "SC-06",
             "SC-07", "SC-08", "SC-09", "SC-10", "SC-11"]
 # Not critical; they show what a layer is good for.
-WITNESSES = ["NS-07", "NS-09", "CP-07", "LL-01", "LL-03", "SC-22"]
+WITNESSES = ["NS-07", "NS-09", "CP-07", "LL-01", "LL-03", "LL-04", "SC-22"]
 
 LAYERS = ["user_namespace", "mount_namespace", "pid_namespace", "network_namespace", "ipc_namespace",
           "uts_namespace", "cgroup_namespace", "time_namespace", "separate_init_uid", "read_only_root",
@@ -290,7 +299,7 @@ class Attacks:
     def run(self, box, attack):
         if attack == "FD-02":
             return box("FD-01", pass_fds=self.fds)
-        return box(attack, *self.arguments(attack))
+        return box(attack, *self.arguments(attack), options=["--network", "none"] if attack == "LL-04" else [])
 
 
 def probe_ids(probe):

@@ -1081,6 +1081,7 @@ static int rs16_stop_all(int argc, char **argv, char *detail, size_t n)
 	for (long i = 0; c && i < count; i++) {
 		if (fork() == 0) {
 			(void)setsid();
+			(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 			(void)kill(getpid(), SIGSTOP);
 			crowd_member(c);
 		}

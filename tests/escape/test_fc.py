@@ -304,6 +304,8 @@ def test_fc_05_the_weak_box_shows_and_is_not_installed(brig, host):
     # What is left out is missing to whoever looks.
     said = ablate.WeakBox(brig, "seccomp")("CP-02")
     assert said.escaped and "Seccomp=0" in said.detail, said
+    layers = {l["name"]: l["enforced"] for l in said.receipt["layers"]}
+    assert layers["seccomp"] is False and said.receipt["level_achieved"] == "none", said.receipt
     # And nobody gets it from an installation.
     installed = os.path.dirname(os.path.dirname(host.brig))
     for top, _, names in os.walk(installed):

@@ -66,11 +66,7 @@ def run_with_intruder(brig, host, without, probe_args, what, kinds, *args):
         if proc.poll() is None:
             proc.kill()
             proc.communicate()
-    text = out.decode()
-    if not without:
-        text = json.loads(text)["stdout"]
-    said = json.loads(text.splitlines()[-1])
-    return said["result"], said["detail"]
+    return ablate.said_in(json.loads(out.decode()))
 
 
 def test_ll_01_rules_hold_without_the_filter(brig, box, outside):

@@ -12,7 +12,8 @@ import pytest
 
 MIB = 1024 * 1024
 CODE_MAX = 1 * MIB
-CANCEL_AFTER_S = 0.7
+CANCEL_AFTER_S = 0.4
+CANCELLED = 130  # whatever asked for it
 BOUND_S = 60
 
 USAGE_KEYS = {
@@ -129,7 +130,7 @@ def test_code_of_the_largest_size(brig, place):
 def test_code_one_byte_too_large(brig, place):
     script = place / "large.py"
     script.write_bytes(source_of_size(CODE_MAX + 1))
-    refused(brig.run(script), "code")
+    refused(brig.run(script), "large.py", str(CODE_MAX))
 
 
 def test_code_on_stdin_too_large(brig):
@@ -239,7 +240,7 @@ def test_stdin_file_too_large(brig, place):
     data = place / "in.bin"
     data.write_bytes(b"")
     os.truncate(data, 16 * MIB + 1)
-    refused(brig.shell("true", "--stdin", data), "stdin")
+    refused(brig.shell("true", "--stdin", data), "in.bin", str(16 * MIB))
 
 
 def test_stdin_file_that_does_not_exist(brig, place):
@@ -372,30 +373,30 @@ def test_receipt_with_json_goes_to_stderr(brig):
 
 
 def test_live_output(brig):
-    with brig.start("shell", "-c", "echo first; sleep 1.5; echo last") as process:
+    with brig.start("shell", "-c", "echo first; sleep 0.8; echo last") as process:
         begin = time.monotonic()
         assert process.stdout.readline() == b"first\n"
-        assert time.monotonic() - begin < 1.4 and process.poll() is None
+        assert time.monotonic() - begin < 0.7 and process.poll() is None
         assert process.communicate(timeout=BOUND_S) == (b"last\n", b"")
         assert process.returncode == 0
 
 
 def test_live_output_without_newline(brig):
-    with brig.start("shell", "-c", "printf abc; sleep 1.5; printf def") as process:
+    with brig.start("shell", "-c", "printf abc; sleep 0.8; printf def") as process:
         begin = time.monotonic()
         assert os.read(process.stdout.fileno(), 100) == b"abc"
-        assert time.monotonic() - begin < 1.4
+        assert time.monotonic() - begin < 0.7
         process.communicate(timeout=BOUND_S)
 
 
 def test_reader_that_goes_away(brig):
     """`brig run … | head -1`: the run ends soon and nothing is left."""
-    with brig.start("shell", "-c", "yes", "--timeout", "20s") as process:
+    with brig.start("shell", "-c", "yes", "--timeout", "6s") as process:
         process.stdout.readline()
         process.stdout.close()
         begin = time.monotonic()
         process.wait(timeout=BOUND_S)
-        assert time.monotonic() - begin < 10
+        assert time.monotonic() - begin < 3
         process.stderr.read()
 
 
@@ -410,7 +411,7 @@ def test_result_that_cannot_be_written(brig):
         done = subprocess.run(brig.run_argv("shell", "-c", "echo x", options=["--json"]),
                               stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE,
                               timeout=BOUND_S, check=False)
-    assert done.returncode == 125 and b"No space left" in done.stderr, done
+    assert done.returncode == 125 and b"written" in done.stderr, done
 
 
 # Cancelling
@@ -429,7 +430,7 @@ def test_cancel(brig, number, group):
     result = json.loads(out.decode())
     assert result["state"] == "cancelled" and result["success"] is False
     assert result["stdout"] == "started\n"
-    assert process.returncode == 128 + number
+    assert process.returncode == CANCELLED
 
 
 def test_cancel_without_json(brig, residue):
@@ -437,7 +438,7 @@ def test_cancel_without_json(brig, residue):
         assert run.stdout.readline() == b"up\n"
         run.send_signal(signal.SIGINT)
         run.communicate(timeout=BOUND_S)
-    assert run.returncode == 130
+    assert run.returncode == CANCELLED
     residue.check(grace=1.0)
 
 
