@@ -31,7 +31,7 @@ static const char *launcher_path;
 
 static int spawn_and_wait(char *const argv[])
 {
-	static char *const env[] = {(char *)"PATH=/usr/bin:/bin", NULL};
+	static char *const env[] = { (char *)"PATH=/usr/bin:/bin", NULL };
 	int status;
 	pid_t pid;
 
@@ -44,7 +44,7 @@ static int spawn_and_wait(char *const argv[])
 
 static int run_bare(void)
 {
-	static char *const argv[] = {(char *)"/usr/bin/true", NULL};
+	static char *const argv[] = { (char *)"/usr/bin/true", NULL };
 
 	return spawn_and_wait(argv);
 }
@@ -54,7 +54,8 @@ static int run_bwrap(void)
 	static const char *const argv[] = {
 		"/usr/bin/bwrap", "--unshare-all", "--ro-bind", "/",     "/",
 		"--dev",          "/dev",          "--proc",    "/proc", "--tmpfs",
-		"/tmp",           "/usr/bin/true", NULL};
+		"/tmp",           "/usr/bin/true", NULL
+	};
 
 	return spawn_and_wait((char *const *)argv);
 }
@@ -63,9 +64,9 @@ static int run_box(enum level level)
 {
 	CLEANUP_ARENA struct arena a = ARENA_INIT(1 * MIB);
 	CLEANUP(result_done) struct result res;
-	struct launcher l = {.sock = FD_NONE};
-	const struct jail_io io = {.out_fd = FD_NONE, .err_fd = FD_NONE, .cancel_fd = FD_NONE};
-	static const char *argv[] = {"true", NULL};
+	struct launcher l = { .sock = FD_NONE };
+	const struct jail_io io = { .out_fd = FD_NONE, .err_fd = FD_NONE, .cancel_fd = FD_NONE };
+	static const char *argv[] = { "true", NULL };
 	struct request req;
 	struct plan plan;
 
@@ -99,9 +100,9 @@ static struct contestant {
 	double us[SAMPLES_MAX];
 	size_t n, failed;
 } contestants[] = {
-	{.name = "bare posix_spawn", .run = run_bare, .needs = "/usr/bin/true"},
-	{.name = "brig, cold", .run = run_brig, .needs = "/usr/bin/true"},
-	{.name = "bwrap --unshare-all", .run = run_bwrap, .needs = "/usr/bin/bwrap"},
+	{ .name = "bare posix_spawn", .run = run_bare, .needs = "/usr/bin/true" },
+	{ .name = "brig, cold", .run = run_brig, .needs = "/usr/bin/true" },
+	{ .name = "bwrap --unshare-all", .run = run_bwrap, .needs = "/usr/bin/bwrap" },
 };
 
 static int by_value(const void *a, const void *b)

@@ -16,7 +16,7 @@ struct arena {
 	size_t max;
 };
 
-#define ARENA_INIT(limit) ((struct arena){.max = (limit)})
+#define ARENA_INIT(limit) ((struct arena){ .max = (limit) })
 #define CLEANUP_ARENA     CLEANUP(arena_done)
 
 void *arena_alloc(struct arena *a, size_t n);

@@ -19,7 +19,7 @@ struct buf {
 	int error;  /* 0, -ENOMEM or -EFBIG; further appends do nothing */
 };
 
-#define BUF_INIT(limit) ((struct buf){.max = (limit)})
+#define BUF_INIT(limit) ((struct buf){ .max = (limit) })
 #define CLEANUP_BUF     CLEANUP(buf_done)
 
 void buf_put(struct buf *b, const void *p, size_t n);

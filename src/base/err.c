@@ -9,9 +9,9 @@
 static const struct {
 	const char *name;
 	int exit_status;
-} codes[ERR_CODE_COUNT] = {[ERR_NONE] = {"none", 0},
-#define X(id, name, http, exit_status, text) [ERR_##id] = {name, exit_status},
-                           ERR_TABLE(X)
+} codes[ERR_CODE_COUNT] = { [ERR_NONE] = { "none", 0 },
+#define X(id, name, http, exit_status, text) [ERR_##id] = { name, exit_status },
+	                    ERR_TABLE(X)
 #undef X
 };
 

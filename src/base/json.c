@@ -52,7 +52,7 @@ static void set_alloc(void)
 static json_t *load(struct arena *pool, const char *text, size_t n, json_error_t *ret_why,
                     bool *ret_memory)
 {
-	struct loading l = {.pool = pool};
+	struct loading l = { .pool = pool };
 	json_t *root;
 
 	loading = &l;
@@ -134,7 +134,7 @@ int json_reader_init(struct json_reader *in, const char *what, const char *text,
 		               what, why.line, why.column, why.text);
 	}
 
-	*in = (struct json_reader){.pool = pool, .root = root, .what = what, .err = err};
+	*in = (struct json_reader){ .pool = pool, .root = root, .what = what, .err = err };
 	return 0;
 }
 
@@ -213,12 +213,12 @@ static bool node_too_long(const struct json_node *n, size_t len, size_t max, con
 
 struct json_node json_root(struct json_reader *in)
 {
-	return (struct json_node){.in = in, .value = in->error ? NULL : in->root};
+	return (struct json_node){ .in = in, .value = in->error ? NULL : in->root };
 }
 
 struct json_node json_member(struct json_node *object, const char *key)
 {
-	struct json_node n = {.in = object->in, .parent = object, .key = key};
+	struct json_node n = { .in = object->in, .parent = object, .key = key };
 
 	if (object->n_seen < JSON_FIELDS_MAX)
 		object->seen[object->n_seen++] = key;
@@ -229,7 +229,7 @@ struct json_node json_member(struct json_node *object, const char *key)
 
 struct json_node json_element(const struct json_node *array, size_t i)
 {
-	struct json_node n = {.in = array->in, .parent = array, .index = i};
+	struct json_node n = { .in = array->in, .parent = array, .index = i };
 
 	if (!n.in->error)
 		n.value = json_array_get(array->value, i);
@@ -243,10 +243,10 @@ bool json_next_entry(const struct json_node *map, void **iter, struct json_node 
 	*iter = *iter ? json_object_iter_next(map->value, *iter) : json_object_iter(map->value);
 	if (!*iter)
 		return false;
-	*ret = (struct json_node){.in = map->in,
-	                          .parent = map,
-	                          .key = json_object_iter_key(*iter),
-	                          .value = json_object_iter_value(*iter)};
+	*ret = (struct json_node){ .in = map->in,
+		                   .parent = map,
+		                   .key = json_object_iter_key(*iter),
+		                   .value = json_object_iter_value(*iter) };
 	return true;
 }
 
@@ -320,7 +320,7 @@ bool json_node_bytes(const struct json_node *n, size_t max, struct str *ret)
 		return false;
 	if (!json_is_string(n->value))
 		return node_wrong_type(n, "a string");
-	s = (struct str){json_string_value(n->value), json_string_length(n->value)};
+	s = (struct str){ json_string_value(n->value), json_string_length(n->value) };
 	if (s.n > max)
 		return node_too_long(n, s.n, max, "bytes");
 	*ret = s;
@@ -395,14 +395,14 @@ bool json_node_base64(const struct json_node *n, size_t max, struct arena *arena
 		                       err_set(n->in->err, ERR_LIMIT, ENOMEM, "%s", n->in->what));
 		return false;
 	}
-	if (!out || !base64_decode((struct str){s.p, s.n - pad}, out)) {
+	if (!out || !base64_decode((struct str){ s.p, s.n - pad }, out)) {
 		int r = json_node_fail(n, "is not base64");
 
 		(void)err_remedy(n->in->err, r,
 		                 "use the standard alphabet with padding and no line breaks");
 		return false;
 	}
-	*ret = (struct str){out, len};
+	*ret = (struct str){ out, len };
 	return true;
 }
 
@@ -479,10 +479,10 @@ static size_t utf8_length(const unsigned char *p, size_t n)
 		unsigned char lead_from, lead_to, second_from, second_to;
 		size_t len;
 	} forms[] = {
-		{0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
-		{0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, /* no surrogates */
-		{0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
-		{0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+		{ 0xc2, 0xdf, 0x80, 0xbf, 2 }, { 0xe0, 0xe0, 0xa0, 0xbf, 3 },
+		{ 0xe1, 0xec, 0x80, 0xbf, 3 }, { 0xed, 0xed, 0x80, 0x9f, 3 }, /* no surrogates */
+		{ 0xee, 0xef, 0x80, 0xbf, 3 }, { 0xf0, 0xf0, 0x90, 0xbf, 4 },
+		{ 0xf1, 0xf3, 0x80, 0xbf, 4 }, { 0xf4, 0xf4, 0x80, 0x8f, 4 },
 	};
 
 	if (p[0] < 0xc2 || p[0] > 0xf4)

@@ -69,7 +69,7 @@ static int parse_with_units(const char *s, const struct unit *units, size_t n, u
 int parse_duration_ms(const char *s, uint64_t *ret_ms)
 {
 	static const struct unit units[] = {
-		{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000},
+		{ "", 1000 }, { "ms", 1 }, { "s", 1000 }, { "m", 60000 }, { "h", 3600000 },
 	};
 
 	return parse_with_units(s, units, ELEMENTSOF(units), ret_ms);
@@ -78,9 +78,9 @@ int parse_duration_ms(const char *s, uint64_t *ret_ms)
 int parse_size(const char *s, uint64_t *ret_bytes)
 {
 	static const struct unit units[] = {
-		{"", 1},    {"B", 1},    {"K", KIB},   {"KB", KIB},  {"KiB", KIB},
-		{"k", KIB}, {"M", MIB},  {"MB", MIB},  {"MiB", MIB}, {"m", MIB},
-		{"G", GIB}, {"GB", GIB}, {"GiB", GIB}, {"g", GIB},
+		{ "", 1 },    { "B", 1 },    { "K", KIB },   { "KB", KIB },  { "KiB", KIB },
+		{ "k", KIB }, { "M", MIB },  { "MB", MIB },  { "MiB", MIB }, { "m", MIB },
+		{ "G", GIB }, { "GB", GIB }, { "GiB", GIB }, { "g", GIB },
 	};
 
 	return parse_with_units(s, units, ELEMENTSOF(units), ret_bytes);

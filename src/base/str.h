@@ -12,11 +12,11 @@ struct str {
 	size_t n;
 };
 
-#define STR(literal) ((struct str){(literal), sizeof(literal) - 1})
+#define STR(literal) ((struct str){ (literal), sizeof(literal) - 1 })
 
 static inline struct str str_of(const char *s)
 {
-	return (struct str){s, s ? strlen(s) : 0};
+	return (struct str){ s, s ? strlen(s) : 0 };
 }
 
 static inline bool streq(const char *a, const char *b)

@@ -311,7 +311,7 @@ int cmd_doctor(int argc, char **argv)
 {
 	CLEANUP_BUF struct buf out = BUF_INIT(OUTPUT_MAX);
 	enum level wanted = LEVEL_STANDARD;
-	struct doctor d = {.level = LEVEL_COUNT};
+	struct doctor d = { .level = LEVEL_COUNT };
 	bool json = false;
 	int r;
 

@@ -62,7 +62,7 @@ static int read_all(int fd, uint64_t max, const char *what, struct arena *a, str
 	copy = arena_dup(a, b.data, b.len);
 	if (!copy)
 		return err_set(err, ERR_LIMIT, ENOMEM, "read %s", what);
-	*ret = (struct str){copy, b.len};
+	*ret = (struct str){ copy, b.len };
 	return 0;
 }
 
@@ -156,19 +156,19 @@ static int open_cancel(struct err *err)
 static int execute(const struct run_options *o, const struct run_variant *v, struct arena *a,
                    struct result *res)
 {
-	struct launcher l = {.sock = FD_NONE};
+	struct launcher l = { .sock = FD_NONE };
 	CLEANUP_FD int cancel = open_cancel(&res->error);
 	struct jail_fetch fetch[RUN_PAIRS_MAX];
-	struct jail_io io = {.out_fd = o->json ? FD_NONE : STDOUT_FILENO,
-	                     .err_fd = o->json ? FD_NONE : STDERR_FILENO,
-	                     .cancel_fd = cancel,
-	                     .fetch = fetch,
-	                     .n_fetch = o->n_outs};
+	struct jail_io io = { .out_fd = o->json ? FD_NONE : STDOUT_FILENO,
+		              .err_fd = o->json ? FD_NONE : STDERR_FILENO,
+		              .cancel_fd = cancel,
+		              .fetch = fetch,
+		              .n_fetch = o->n_outs };
 	struct plan plan;
 	int r = cancel;
 
 	for (size_t i = 0; i < o->n_outs; i++)
-		fetch[i] = (struct jail_fetch){o->outs[i].box, o->outs[i].host};
+		fetch[i] = (struct jail_fetch){ o->outs[i].box, o->outs[i].host };
 	if (r >= 0)
 		r = route_plan(&o->req, &image_host, a, &plan, &res->error);
 	if (r >= 0)
@@ -292,5 +292,5 @@ int run_main(int argc, char **argv, const struct run_variant *v)
 
 int cmd_run(int argc, char **argv)
 {
-	return run_main(argc, argv, &(struct run_variant){0});
+	return run_main(argc, argv, &(struct run_variant){ 0 });
 }

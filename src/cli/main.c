@@ -12,8 +12,8 @@ static const struct {
 	int (*run)(int argc, char **argv);
 	const char *help;
 } commands[] = {
-	{"run", cmd_run, "run code in a box"},
-	{"doctor", cmd_doctor, "what this host can do, layer by layer, and how to get the rest"},
+	{ "run", cmd_run, "run code in a box" },
+	{ "doctor", cmd_doctor, "what this host can do, layer by layer, and how to get the rest" },
 };
 
 static void help(FILE *to)

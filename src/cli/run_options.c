@@ -36,14 +36,14 @@ const char run_help[] =
 	"  -h, --help           this text\n"
 	"\n"
 	"Exit status: the program's; 128+N when signal N ended it; 124 timed out, 125 brig "
-        "failed,\n"
+	"failed,\n"
 	"126 refused, 137 out of memory or killed, 2 wrong usage.\n"
 	"\n"
 	"Examples:\n"
 	"  brig run python -c 'print(1 + 1)'\n"
 	"  brig run script.js --timeout 5s -- first second\n"
 	"  brig run shell -c 'sort data > sorted' --file ./data.txt:data --out "
-        "sorted:./sorted.txt\n";
+	"sorted:./sorted.txt\n";
 
 struct parser {
 	int argc;
@@ -166,9 +166,9 @@ static const struct {
 	const char *name;
 	int (*take)(struct parser *p, const char *value);
 } valued[] = {
-	{"-c", on_code},   {"--code", on_code},   {"--lang", on_lang},
-	{"--env", on_env}, {"--stdin", on_stdin}, {"--file", on_file},
-	{"--out", on_out}, {"--level", on_level}, {"--network", on_network},
+	{ "-c", on_code },   { "--code", on_code },   { "--lang", on_lang },
+	{ "--env", on_env }, { "--stdin", on_stdin }, { "--file", on_file },
+	{ "--out", on_out }, { "--level", on_level }, { "--network", on_network },
 };
 
 static bool is_limit(const char *name)
@@ -291,7 +291,7 @@ static int decide_source(struct parser *p)
 int run_options_parse(int argc, char **argv, struct arena *a, struct run_options *ret,
                       struct err *err)
 {
-	struct parser p = {.argc = argc, .argv = argv, .arena = a, .o = ret, .err = err};
+	struct parser p = { .argc = argc, .argv = argv, .arena = a, .o = ret, .err = err };
 	int r;
 
 	memset(ret, 0, sizeof(*ret));

@@ -142,6 +142,7 @@ static void on_report(struct run *r, const struct box_report *rep, struct sock_m
 		break;
 	case BOX_INIT_READY:
 		r->init_ready = true;
+		r->facts.init_ready = *rep;
 		r->facts.init_pid = msg->pid;
 		break;
 	case BOX_EXITED:
@@ -282,7 +283,7 @@ enum { P_LAUNCHER, P_CONTROL, P_CANCEL, P_OUT, P_ERR, P_IN, P_LIVE_OUT, P_LIVE_E
 
 static void want(struct pollfd *p, int fd, short events, bool wanted)
 {
-	*p = (struct pollfd){.fd = wanted ? fd : -1, .events = events};
+	*p = (struct pollfd){ .fd = wanted ? fd : -1, .events = events };
 }
 
 static int poll_timeout(const struct run *r)
@@ -358,7 +359,7 @@ static void turn(struct run *r)
 /* Everything is dead: what is still in the pipes is all there will ever be. */
 static void drain(struct run *r)
 {
-	struct stream *const streams[] = {&r->out, &r->err};
+	struct stream *const streams[] = { &r->out, &r->err };
 
 	for (size_t i = 0; i < ELEMENTSOF(streams); i++) {
 		struct stream *s = streams[i];
@@ -366,13 +367,13 @@ static void drain(struct run *r)
 		while (s->from >= 0 || has_waiting(s)) {
 			while (has_waiting(s))
 				write_live(s, LIVE_WAITING);
-			if (s->from >= 0 && poll(&(struct pollfd){s->from, POLLIN, 0}, 1, 0) <= 0)
+			if (s->from >= 0 && poll(&(struct pollfd){ s->from, POLLIN, 0 }, 1, 0) <= 0)
 				s->from = FD_NONE;
 			read_stream(s);
 		}
 	}
 	while (r->fds.control >= 0 && !r->exited &&
-	       poll(&(struct pollfd){r->fds.control, POLLIN, 0}, 1, 0) > 0)
+	       poll(&(struct pollfd){ r->fds.control, POLLIN, 0 }, 1, 0) > 0)
 		on_control(r);
 }
 

@@ -58,8 +58,8 @@ static int find_launcher(char *path, size_t size, struct err *err)
 /* Nothing but the socket and stderr is inherited, and no environment. */
 static int spawn(const char *path, int sock, pid_t *ret_pid)
 {
-	char *const argv[] = {(char *)"brig-launch", NULL};
-	char *const env[] = {NULL};
+	char *const argv[] = { (char *)"brig-launch", NULL };
+	char *const env[] = { NULL };
 	posix_spawn_file_actions_t fa;
 	posix_spawnattr_t attr;
 	sigset_t none;
@@ -201,8 +201,8 @@ static int make_pipes(struct box_fds *ours, int theirs[LAUNCH_FDS])
 int launcher_send(struct launcher *l, const struct plan *plan, uint64_t *ret_id,
                   struct box_fds *ret_fds, struct err *err)
 {
-	int theirs[LAUNCH_FDS] = {FD_NONE, FD_NONE, FD_NONE, FD_NONE, FD_NONE};
-	struct launch_call call = {.kind = LAUNCH_START, .id = l->next_id};
+	int theirs[LAUNCH_FDS] = { FD_NONE, FD_NONE, FD_NONE, FD_NONE, FD_NONE };
+	struct launch_call call = { .kind = LAUNCH_START, .id = l->next_id };
 	struct box_fds ours;
 	int r;
 
@@ -226,7 +226,7 @@ int launcher_send(struct launcher *l, const struct plan *plan, uint64_t *ret_id,
 
 int launcher_kill(struct launcher *l, uint64_t id)
 {
-	struct launch_call call = {.kind = LAUNCH_KILL, .id = id};
+	struct launch_call call = { .kind = LAUNCH_KILL, .id = id };
 
 	return sock_send(l->sock, &call, sizeof(call), NULL, 0);
 }

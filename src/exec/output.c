@@ -6,7 +6,7 @@
 
 void output_init(struct output *o, uint64_t limit)
 {
-	*o = (struct output){.limit = limit, .kept = BUF_INIT((size_t)limit)};
+	*o = (struct output){ .limit = limit, .kept = BUF_INIT((size_t)limit) };
 }
 
 static void ring_put(struct output *o, const char *p, size_t n)

@@ -100,7 +100,7 @@ static bool ids_are(const char *text, const char *key, uint32_t id)
 
 static bool no_capabilities(const char *text)
 {
-	static const char *const sets[] = {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"};
+	static const char *const sets[] = { "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb" };
 
 	for (size_t i = 0; i < ELEMENTSOF(sets); i++)
 		if (!value_is(text, sets[i], "0000000000000000"))
@@ -151,16 +151,16 @@ static const struct {
 	enum layer_id layer;
 	const char *name;
 } ns_files[] = {
-	{LAYER_USER_NS, "ns/user"}, {LAYER_MOUNT_NS, "ns/mnt"},     {LAYER_PID_NS, "ns/pid"},
-	{LAYER_NET_NS, "ns/net"},   {LAYER_IPC_NS, "ns/ipc"},       {LAYER_UTS_NS, "ns/uts"},
-	{LAYER_TIME_NS, "ns/time"}, {LAYER_CGROUP_NS, "ns/cgroup"},
+	{ LAYER_USER_NS, "ns/user" }, { LAYER_MOUNT_NS, "ns/mnt" },     { LAYER_PID_NS, "ns/pid" },
+	{ LAYER_NET_NS, "ns/net" },   { LAYER_IPC_NS, "ns/ipc" },       { LAYER_UTS_NS, "ns/uts" },
+	{ LAYER_TIME_NS, "ns/time" }, { LAYER_CGROUP_NS, "ns/cgroup" },
 };
 
 /* Different from ours: stat of a namespace file gives its identity. */
 static int look_at_namespaces(struct look *k)
 {
 	for (size_t i = 0; i < ELEMENTSOF(ns_files); i++) {
-		struct stat ours = {0}, theirs = {0};
+		struct stat ours = { 0 }, theirs = { 0 };
 		char path[32], detail[64];
 		bool differs;
 		int r;
@@ -207,7 +207,9 @@ static int look_at_cgroup(struct look *k)
 	static const struct {
 		enum layer_id layer;
 		const char *v1; /* the controller's name in /proc/<pid>/cgroup */
-	} limits[] = {{LAYER_CG_MEMORY, "memory"}, {LAYER_CG_PIDS, "pids"}, {LAYER_CG_CPU, "cpu"}};
+	} limits[] = { { LAYER_CG_MEMORY, "memory" },
+		       { LAYER_CG_PIDS, "pids" },
+		       { LAYER_CG_CPU, "cpu" } };
 	const struct launch_reply *st = &k->facts->started;
 	char suffix[32];
 	size_t groups = 0;
@@ -364,12 +366,14 @@ static int take_reported(struct look *k)
 		enum layer_id id;
 		const char *detail;
 	} reported[] = {
-		{LAYER_KEYRING, "reported by the launcher"},
-		{LAYER_NS_LOCK, "max_*_namespaces are 0; reported by the launcher"},
-		{LAYER_QUOTA, "one tmpfs for all writable places, counted as memory"},
-		{LAYER_LANDLOCK_SCOPE, "signals and abstract sockets; reported by the launcher"},
+		{ LAYER_KEYRING, "reported by the launcher" },
+		{ LAYER_LOCKED_MOUNTS, "second user and mount namespace" },
+		{ LAYER_NS_LOCK, "max_*_namespaces are 0; reported by the launcher" },
+		{ LAYER_QUOTA, "one tmpfs for all writable places, counted as memory" },
+		{ LAYER_LANDLOCK_SCOPE, "signals and abstract sockets; reported by the launcher" },
 	};
-	uint32_t said = k->facts->code_ready.layers | k->facts->started.layers;
+	uint32_t said = k->facts->code_ready.layers | k->facts->init_ready.layers |
+	                k->facts->started.layers;
 	int r = 0;
 
 	for (size_t i = 0; i < ELEMENTSOF(reported) && r >= 0; i++)
@@ -404,12 +408,12 @@ static const struct {
 	enum layer_id id;
 	const char *detail;
 } instead[] = {
-	{LAYER_UID_SPLIT, "init and code share one uid; init cannot be traced or read"},
-	{LAYER_DEV_NODES, "the host's nodes are bound: boxes share their inodes"},
-	{LAYER_CG_MEMORY, "no memory cgroup: resident memory is sampled every 50 ms"},
-	{LAYER_CG_SWAP, "no memory cgroup"},
-	{LAYER_CG_PIDS, "no pids cgroup: RLIMIT_NPROC of the box's user namespace holds"},
-	{LAYER_CG_CPU, "no cpu cgroup: the share of the processors is not limited"},
+	{ LAYER_UID_SPLIT, "init and code share one uid; init cannot be traced or read" },
+	{ LAYER_DEV_NODES, "the host's nodes are bound: boxes share their inodes" },
+	{ LAYER_CG_MEMORY, "no memory cgroup: resident memory is sampled every 50 ms" },
+	{ LAYER_CG_SWAP, "no memory cgroup" },
+	{ LAYER_CG_PIDS, "no pids cgroup: RLIMIT_NPROC of the box's user namespace holds" },
+	{ LAYER_CG_CPU, "no cpu cgroup: the share of the processors is not limited" },
 };
 
 static void fill_missing(struct look *k)
@@ -435,10 +439,11 @@ int verify_box(const struct plan *plan, const struct box_facts *facts, struct re
 {
 	static const struct {
 		int (*run)(struct look *k);
-	} looks[] = {{look_at_status}, {look_at_namespaces}, {look_at_maps}, {look_at_cgroup},
-	             {look_at_mounts}, {look_at_rlimits},    {take_reported}};
+	} looks[] = { { look_at_status }, { look_at_namespaces }, { look_at_maps },
+		      { look_at_cgroup }, { look_at_mounts },     { look_at_rlimits },
+		      { take_reported } };
 	CLEANUP_FD int code_dir = open_proc(facts->code_pid), init_dir = open_proc(facts->init_pid);
-	struct look k = {.plan = plan, .facts = facts, .receipt = ret, .err = err};
+	struct look k = { .plan = plan, .facts = facts, .receipt = ret, .err = err };
 	int r = 0;
 
 	if (code_dir < 0 || init_dir < 0)

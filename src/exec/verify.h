@@ -15,7 +15,7 @@
 struct box_facts {
 	pid_t init_pid, code_pid; /* as the kernel stamped them */
 	struct launch_reply started;
-	struct box_report code_ready;
+	struct box_report code_ready, init_ready;
 };
 
 /* Fills the receipt's layers; -errno when the box is not what the plan says. */

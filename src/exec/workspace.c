@@ -149,7 +149,7 @@ int workspace_changes(int dir_fd, const struct request *req, const char *script,
 
 	if (!w)
 		return -ENOMEM;
-	*w = (struct walk){.root = dir_fd, .res = res, .req = req, .script = script};
+	*w = (struct walk){ .root = dir_fd, .res = res, .req = req, .script = script };
 	read_dir(w, "");
 	while (w->n_todo) {
 		CLEANUP_FREE char *dir = w->todo[--w->n_todo];

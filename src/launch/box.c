@@ -35,19 +35,19 @@ static const struct {
 	uint32_t layer;
 	uint64_t flag;
 } namespaces[] = {
-	{LAYER_BIT(USER_NS), CLONE_NEWUSER}, {LAYER_BIT(MOUNT_NS), CLONE_NEWNS},
-	{LAYER_BIT(PID_NS), CLONE_NEWPID},   {LAYER_BIT(NET_NS), CLONE_NEWNET},
-	{LAYER_BIT(IPC_NS), CLONE_NEWIPC},   {LAYER_BIT(UTS_NS), CLONE_NEWUTS},
-	{LAYER_BIT(TIME_NS), CLONE_NEWTIME},
+	{ LAYER_BIT(USER_NS), CLONE_NEWUSER }, { LAYER_BIT(MOUNT_NS), CLONE_NEWNS },
+	{ LAYER_BIT(PID_NS), CLONE_NEWPID },   { LAYER_BIT(NET_NS), CLONE_NEWNET },
+	{ LAYER_BIT(IPC_NS), CLONE_NEWIPC },   { LAYER_BIT(UTS_NS), CLONE_NEWUTS },
+	{ LAYER_BIT(TIME_NS), CLONE_NEWTIME },
 };
 
 static const struct {
 	uint32_t layer;
 	unsigned controller;
 } limit_layers[] = {
-	{LAYER_BIT(CG_MEMORY), CGROUP_BIT(MEMORY)},
-	{LAYER_BIT(CG_PIDS), CGROUP_BIT(PIDS)},
-	{LAYER_BIT(CG_CPU), CGROUP_BIT(CPU)},
+	{ LAYER_BIT(CG_MEMORY), CGROUP_BIT(MEMORY) },
+	{ LAYER_BIT(CG_PIDS), CGROUP_BIT(PIDS) },
+	{ LAYER_BIT(CG_CPU), CGROUP_BIT(CPU) },
 };
 
 /* What the cgroup holds; a required controller that is missing refuses the run. */
@@ -89,9 +89,9 @@ static int make_cgroup(struct cgroup_host *host, const struct plan *plan, struct
 		.pids = plan->pids + 1, /* init is not the caller's */
 		.cpu_milli = plan->cpu_milli,
 	};
-	const struct cgroup_env env = {.mountinfo = "/proc/self/mountinfo",
-	                               .self_cgroup = "/proc/self/cgroup",
-	                               .privileged = geteuid() == 0};
+	const struct cgroup_env env = { .mountinfo = "/proc/self/mountinfo",
+		                        .self_cgroup = "/proc/self/cgroup",
+		                        .privileged = geteuid() == 0 };
 	int r = cgroup_layers(host, plan, layers, err);
 
 	if (r < 0 || !*layers)
@@ -331,8 +331,8 @@ static int start(struct cgroup_host *host, const struct plan *plan, struct box_s
 int box_start(struct cgroup_host *cgroups, const struct plan *plan, const int fds[LAUNCH_FDS],
               int init_fd, struct box *ret, struct launch_reply *reply, struct err *err)
 {
-	struct box_setup s = {.plan = plan, .privileged = geteuid() == 0, .init_fd = init_fd};
-	struct box b = {.pidfd = FD_NONE, .cpu_limit_ns = plan->cpu_ms * 1000000};
+	struct box_setup s = { .plan = plan, .privileged = geteuid() == 0, .init_fd = init_fd };
+	struct box b = { .pidfd = FD_NONE, .cpu_limit_ns = plan->cpu_ms * 1000000 };
 	int r;
 
 	memcpy(s.fds, fds, sizeof(s.fds));
@@ -356,7 +356,7 @@ void box_kill(struct box *b)
 
 void box_watch(struct box *b)
 {
-	struct cgroup_usage u = {0};
+	struct cgroup_usage u = { 0 };
 
 	if (b->in_cgroup)
 		cgroup_read_usage(&b->cgroup, &u);
@@ -376,8 +376,8 @@ static uint64_t timeval_ns(struct timeval tv)
 
 void box_end(struct box *b)
 {
-	struct cgroup_usage u = {0};
-	struct rusage ru = {0};
+	struct cgroup_usage u = { 0 };
+	struct rusage ru = { 0 };
 
 	(void)wait4(b->pid, NULL, 0, &ru);
 	b->pidfd = fd_close(b->pidfd);

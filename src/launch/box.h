@@ -32,7 +32,9 @@ struct box_setup {
 	int dev_fd;  /* detached /dev with own nodes, FD_NONE when binding the host's */
 	/* Filled during set-up. */
 	int root_fd, scratch_fd, workspace_fd;
-	int sysctl_fd;   /* /proc/sys/user, opened before it becomes read-only */
+	int sysctl_fd;                    /* /proc/sys/user, opened before it becomes read-only */
+	const char *mask_file, *mask_dir; /* the first mask of each kind, relative to the root */
+	int locked_fd;   /* write end, in the code's process: its mounts are locked */
 	uint32_t layers; /* enforced so far */
 	int landlock_abi;
 	struct err err;
@@ -57,6 +59,7 @@ int setup_masks(struct box_setup *s);
 int setup_read_only(struct box_setup *s);
 int confine_stdio(struct box_setup *s);
 int confine_ids(struct box_setup *s);
+int confine_mounts(struct box_setup *s);
 int confine_rlimits(struct box_setup *s);
 int confine_caps(struct box_setup *s);
 int confine_fds(struct box_setup *s);

@@ -22,15 +22,16 @@ static const struct {
 	const char *name;
 	unsigned major, minor;
 } nodes[] = {
-	{"null", 1, 3},   {"zero", 1, 5},    {"full", 1, 7},
-	{"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0},
+	{ "null", 1, 3 },   { "zero", 1, 5 },    { "full", 1, 7 },
+	{ "random", 1, 8 }, { "urandom", 1, 9 }, { "tty", 5, 0 },
 };
 
 static const struct {
 	const char *name, *text;
 } links[] = {
-	{"ptmx", "pts/ptmx"},          {"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"},
-	{"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"},
+	{ "ptmx", "pts/ptmx" },          { "fd", "/proc/self/fd" },
+	{ "stdin", "/proc/self/fd/0" },  { "stdout", "/proc/self/fd/1" },
+	{ "stderr", "/proc/self/fd/2" },
 };
 
 static int fill(int dir)

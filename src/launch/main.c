@@ -89,14 +89,14 @@ static int map_plan(int fd, struct mapping *ret, struct err *err)
 	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
 	if (p == MAP_FAILED)
 		return err_set(err, ERR_INTERNAL, errno, "map the plan");
-	*ret = (struct mapping){p, (size_t)st.st_size};
+	*ret = (struct mapping){ p, (size_t)st.st_size };
 	return 0;
 }
 
 static int start_box(struct launcher *l, const struct launch_call *call, struct sock_msg *msg,
                      struct launch_reply *reply)
 {
-	CLEANUP(unmap) struct mapping bytes = {0};
+	CLEANUP(unmap) struct mapping bytes = { 0 };
 	struct box *b = &l->boxes[l->n_boxes];
 	struct err *err = &reply->err;
 	struct plan plan;
@@ -123,7 +123,7 @@ static int start_box(struct launcher *l, const struct launch_call *call, struct 
 
 static int answer_start(struct launcher *l, const struct launch_call *call, struct sock_msg *msg)
 {
-	struct launch_reply reply = {.id = call->id};
+	struct launch_reply reply = { .id = call->id };
 	int pidfd = start_box(l, call, msg, &reply);
 
 	reply.kind = pidfd < 0 ? LAUNCH_FAILED : LAUNCH_STARTED;
@@ -159,7 +159,7 @@ static int serve_socket(struct launcher *l)
 
 static void finish_box(struct launcher *l, size_t i)
 {
-	struct launch_reply reply = {.kind = LAUNCH_ENDED, .id = l->boxes[i].id};
+	struct launch_reply reply = { .kind = LAUNCH_ENDED, .id = l->boxes[i].id };
 
 	box_end(&l->boxes[i]);
 	reply.usage = l->boxes[i].usage;
@@ -175,9 +175,9 @@ static int serve(struct launcher *l)
 		size_t n = l->n_boxes;
 		int r;
 
-		polls[0] = (struct pollfd){.fd = LAUNCH_SOCKET_FD, .events = POLLIN};
+		polls[0] = (struct pollfd){ .fd = LAUNCH_SOCKET_FD, .events = POLLIN };
 		for (size_t i = 0; i < n; i++)
-			polls[i + 1] = (struct pollfd){.fd = l->boxes[i].pidfd, .events = POLLIN};
+			polls[i + 1] = (struct pollfd){ .fd = l->boxes[i].pidfd, .events = POLLIN };
 		r = poll(polls, n + 1, n ? WATCH_MS : -1);
 		if (r < 0 && errno != EINTR)
 			return -errno;
@@ -208,10 +208,10 @@ static void end_all(struct launcher *l)
 int main(void)
 {
 	struct launcher *l = &launcher;
-	struct launch_reply failure = {.kind = LAUNCH_FAILED};
-	const struct cgroup_env env = {.mountinfo = "/proc/self/mountinfo",
-	                               .self_cgroup = "/proc/self/cgroup",
-	                               .privileged = geteuid() == 0};
+	struct launch_reply failure = { .kind = LAUNCH_FAILED };
+	const struct cgroup_env env = { .mountinfo = "/proc/self/mountinfo",
+		                        .self_cgroup = "/proc/self/cgroup",
+		                        .privileged = geteuid() == 0 };
 	int r;
 
 	/* A terminal's Ctrl-C reaches the whole foreground group; the caller decides what it means.

@@ -217,25 +217,51 @@ static int op_proc(struct box_setup *s, const struct fs_op *op)
 	return r < 0 ? r : mount_onto(s, fd, op->path);
 }
 
-/* Hides a file under an empty one, a directory under an empty one, both read-only. */
+/* The first mask of its kind: an empty file or directory of the scratch tmpfs, read-only. */
+static int first_mask(struct box_setup *s, int target, bool directory)
+{
+	CLEANUP_FD int tree = sys_open_tree(s->scratch_fd, directory ? "mask.d" : "mask",
+	                                    OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	int r;
+
+	if (tree < 0)
+		return tree;
+	r = sys_mount_setattr(tree, "", AT_EMPTY_PATH, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC);
+	return r < 0 ? r : sys_move_mount(tree, target, "");
+}
+
+/*
+ * Hides a file under an empty one, a directory under an empty one. Once there is one of each, the
+ * others are binds of it by relative path: one call instead of seven, and procfs is fresh, ours,
+ * and has no link among the names that are masked.
+ */
 static int op_mask(struct box_setup *s, const struct fs_op *op)
 {
-	CLEANUP_FD int target = open_target(s, op->path, O_PATH), tree = FD_NONE;
+	CLEANUP_FD int target = FD_NONE;
+	const char **mask;
 	struct stat st;
 	int r;
 
+	if (s->mask_file && s->mask_dir) {
+		r = sys_bind(s->mask_file, op->path + 1);
+		if (r == -ENOTDIR)
+			r = sys_bind(s->mask_dir, op->path + 1);
+		return r == -ENOENT ? 0 : r;
+	}
+	target = open_target(s, op->path, O_PATH);
 	if (target == -ENOENT)
 		return 0;
 	if (target < 0)
 		return target;
 	if (fstat(target, &st) < 0)
 		return -errno;
-	tree = sys_open_tree(s->scratch_fd, S_ISDIR(st.st_mode) ? "mask.d" : "mask",
-	                     OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-	if (tree < 0)
-		return tree;
-	r = sys_mount_setattr(tree, "", AT_EMPTY_PATH, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC);
-	return r < 0 ? r : sys_move_mount(tree, target, "");
+	mask = S_ISDIR(st.st_mode) ? &s->mask_dir : &s->mask_file;
+	if (*mask)
+		return sys_bind(*mask, op->path + 1);
+	r = first_mask(s, target, S_ISDIR(st.st_mode));
+	if (r >= 0)
+		*mask = op->path + 1;
+	return r;
 }
 
 static int op_readonly(struct box_setup *s, const struct fs_op *op)
@@ -265,15 +291,15 @@ static const struct {
 	const char *what;
 	int (*run)(struct box_setup *s, const struct fs_op *op);
 } ops[FS_OP_COUNT] = {
-	[FS_OP_DIR] = {"make directory", op_dir},
-	[FS_OP_SYMLINK] = {"make link", op_symlink},
-	[FS_OP_FILE] = {"place file", op_file},
-	[FS_OP_BIND_RO] = {"mount the host's", op_bind},
-	[FS_OP_SCRATCH] = {"mount writable", op_scratch},
-	[FS_OP_PROC] = {"mount procfs on", op_proc},
-	[FS_OP_DEV] = {"set up", op_dev},
-	[FS_OP_MASK] = {"mask", op_mask},
-	[FS_OP_READONLY] = {"make read-only", op_readonly},
+	[FS_OP_DIR] = { "make directory", op_dir },
+	[FS_OP_SYMLINK] = { "make link", op_symlink },
+	[FS_OP_FILE] = { "place file", op_file },
+	[FS_OP_BIND_RO] = { "mount the host's", op_bind },
+	[FS_OP_SCRATCH] = { "mount writable", op_scratch },
+	[FS_OP_PROC] = { "mount procfs on", op_proc },
+	[FS_OP_DEV] = { "set up", op_dev },
+	[FS_OP_MASK] = { "mask", op_mask },
+	[FS_OP_READONLY] = { "make read-only", op_readonly },
 };
 
 static bool is_mask(const struct fs_op *op)
@@ -349,6 +375,8 @@ int setup_mounts(struct box_setup *s)
 
 int setup_masks(struct box_setup *s)
 {
+	if (fchdir(s->root_fd) < 0)
+		return op_error(s, -errno, "enter", "the new root");
 	return run_ops(s, /* masks= */ true);
 }
 

@@ -89,13 +89,6 @@ static int own_cgroup_ns(struct box_setup *s)
 	return 0;
 }
 
-static int check_time_ns(struct box_setup *s)
-{
-	/* clone(2) cannot express it: then it is missing, and the caller's own look decides. */
-	(void)s;
-	return 0;
-}
-
 static int pivot(struct box_setup *s)
 {
 	char cwd[8];
@@ -114,7 +107,7 @@ static int pivot(struct box_setup *s)
 
 static int bring_up_network(struct box_setup *s)
 {
-	struct ifreq ifr = {.ifr_name = "lo"};
+	struct ifreq ifr = { .ifr_name = "lo" };
 	CLEANUP_FD int fd = FD_NONE;
 
 	if (!s->plan->loopback || !(s->plan->layers & LAYER_BIT(NET_NS)))
@@ -156,6 +149,31 @@ static int lock_namespaces(struct box_setup *s)
 	return 0;
 }
 
+static _Noreturn void code_main(struct box_setup *s);
+
+/* Pid 2. Waits until it has the last namespaces that the box will ever make. */
+static int fork_code(struct box_setup *s)
+{
+	CLEANUP_FD int wait_fd = FD_NONE;
+	int pair[2];
+	char c;
+	long pid;
+
+	if (pipe2(pair, O_CLOEXEC) < 0)
+		return err_set(&s->err, ERR_SETUP, errno, "pipe");
+	wait_fd = pair[0];
+	s->locked_fd = pair[1];
+	pid = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	if (pid == 0)
+		code_main(s);
+	(void)close(pair[1]);
+	if (pid < 0)
+		return err_set(&s->err, ERR_SETUP, errno, "fork the code's process");
+	if (s->plan->layers & LAYER_BIT(LOCKED_MOUNTS) && read(wait_fd, &c, 1) != 1)
+		return err_set(&s->err, ERR_SETUP, EPIPE, "the code's process ended");
+	return 0;
+}
+
 struct step {
 	const char *name;
 	int (*run)(struct box_setup *s);
@@ -163,31 +181,32 @@ struct step {
 };
 
 static const struct step steps[] = {
-	{"wait", wait_for_release, 0},
-	{"ids", become_init_id, 0},
-	{"parent_death", arm_parent_death, 0},
-	{"separate_ids", split_ids, LAYER_BIT(UID_SPLIT)},
-	{"keyring", join_keyring, LAYER_BIT(KEYRING)},
-	{"cgroup_namespace", own_cgroup_ns, LAYER_BIT(CGROUP_NS)},
-	{"time_namespace", check_time_ns, LAYER_BIT(TIME_NS)},
-	{"mounts", setup_mounts, 0},
-	{"masks", setup_masks, LAYER_BIT(PROC_MASKS)},
-	{"read_only", setup_read_only, LAYER_BIT(ROOT_RO)},
-	{"namespace_lock", lock_namespaces, LAYER_BIT(NS_LOCK)},
-	{"pivot_root", pivot, 0},
-	{"network", bring_up_network, LAYER_BIT(NETWORK)},
-	{"hostname", set_hostname, 0},
+	{ "wait", wait_for_release, 0 },
+	{ "ids", become_init_id, 0 },
+	{ "parent_death", arm_parent_death, 0 },
+	{ "separate_ids", split_ids, LAYER_BIT(UID_SPLIT) },
+	{ "keyring", join_keyring, LAYER_BIT(KEYRING) },
+	{ "cgroup_namespace", own_cgroup_ns, LAYER_BIT(CGROUP_NS) },
+	{ "mounts", setup_mounts, 0 },
+	{ "masks", setup_masks, LAYER_BIT(PROC_MASKS) },
+	{ "read_only", setup_read_only, LAYER_BIT(ROOT_RO) },
+	{ "pivot_root", pivot, 0 },
+	{ "network", bring_up_network, LAYER_BIT(NETWORK) },
+	{ "hostname", set_hostname, 0 },
+	{ "fork", fork_code, 0 },
+	{ "namespace_lock", lock_namespaces, LAYER_BIT(NS_LOCK) },
 };
 
 static const struct step code_steps[] = {
-	{"stdio", confine_stdio, 0},
-	{"code_ids", confine_ids, 0},
-	{"rlimits", confine_rlimits, LAYER_BIT(RLIMITS)},
-	{"capabilities", confine_caps, LAYER_BIT(CAPABILITIES)},
-	{"descriptors", confine_fds, 0},
-	{"no_new_privs", confine_no_new_privs, LAYER_BIT(NO_NEW_PRIVS)},
-	{"landlock", confine_landlock, LAYER_BIT(LANDLOCK)},
-	{"seccomp", confine_seccomp, LAYER_BIT(SECCOMP)},
+	{ "stdio", confine_stdio, 0 },
+	{ "code_ids", confine_ids, 0 },
+	{ "locked_mounts", confine_mounts, LAYER_BIT(LOCKED_MOUNTS) },
+	{ "rlimits", confine_rlimits, LAYER_BIT(RLIMITS) },
+	{ "capabilities", confine_caps, LAYER_BIT(CAPABILITIES) },
+	{ "descriptors", confine_fds, 0 },
+	{ "no_new_privs", confine_no_new_privs, LAYER_BIT(NO_NEW_PRIVS) },
+	{ "landlock", confine_landlock, LAYER_BIT(LANDLOCK) },
+	{ "seccomp", confine_seccomp, LAYER_BIT(SECCOMP) },
 };
 
 static int run_steps(struct box_setup *s, const struct step *list, size_t n)
@@ -212,7 +231,7 @@ static int run_steps(struct box_setup *s, const struct step *list, size_t n)
 
 static _Noreturn void report_failure(struct box_setup *s)
 {
-	struct box_report rep = {.kind = BOX_FAILED, .err = s->err};
+	struct box_report rep = { .kind = BOX_FAILED, .err = s->err };
 
 	(void)sock_send(s->fds[LAUNCH_FD_CONTROL], &rep, sizeof(rep), NULL, 0);
 	_exit(126);
@@ -221,7 +240,7 @@ static _Noreturn void report_failure(struct box_setup *s)
 /* The code's process: confined, verified from outside, released, gone into the program. */
 static _Noreturn void code_main(struct box_setup *s)
 {
-	struct box_report rep = {.kind = BOX_CODE_READY};
+	struct box_report rep = { .kind = BOX_CODE_READY };
 	int control;
 	char go = 0;
 
@@ -244,8 +263,9 @@ static _Noreturn void code_main(struct box_setup *s)
 /* Pid 1 turns into brig-init: no capability, no descriptor but its two. */
 static void become_init(struct box_setup *s)
 {
-	static char *const argv[] = {(char *)"brig-init", NULL};
-	static char *const env[] = {NULL};
+	char layers[16];
+	char *const argv[] = { (char *)"brig-init", layers, NULL };
+	char *const env[] = { NULL };
 	int io = open("/proc/self/io", O_RDONLY | O_CLOEXEC);
 	/* Above the numbers that are about to be taken, so that dup2 cannot clobber one of them. */
 	int init = fcntl(s->init_fd, F_DUPFD_CLOEXEC, 100);
@@ -253,6 +273,7 @@ static void become_init(struct box_setup *s)
 	int high_io = io < 0 ? FD_NONE : fcntl(io, F_DUPFD_CLOEXEC, 100);
 	int r;
 
+	(void)snprintf(layers, sizeof(layers), "%u", (unsigned)s->layers);
 	if (init < 0 || control < 0 || dup2(control, INIT_CONTROL_FD) < 0) {
 		(void)err_set(&s->err, ERR_SETUP, errno, "init's descriptors");
 		return;
@@ -280,20 +301,12 @@ static void become_init(struct box_setup *s)
 _Noreturn void setup_main(struct box_setup *s)
 {
 	sigset_t none;
-	pid_t pid;
 
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	if (run_steps(s, steps, ELEMENTSOF(steps)) < 0)
 		report_failure(s);
-	pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
-	if (pid == 0)
-		code_main(s);
-	if (pid < 0) {
-		(void)err_set(&s->err, ERR_SETUP, errno, "fork the code's process");
-	} else {
-		become_init(s);
-	}
+	become_init(s);
 	(void)snprintf(s->err.step, sizeof(s->err.step), "init");
 	report_failure(s);
 }

@@ -76,7 +76,7 @@ enum box_kind {
 
 struct box_report {
 	uint32_t kind;
-	uint32_t layers;        /* CODE_READY: LAYER_BITs enforced so far */
+	uint32_t layers;        /* *_READY: LAYER_BITs enforced so far */
 	int32_t landlock_abi;   /* CODE_READY */
 	int32_t wait_status;    /* EXITED: as of waitpid(2) */
 	uint32_t disk_full;     /* EXITED: no block or no inode was left */

@@ -9,7 +9,7 @@ static const struct {
 	const char *name;
 	enum level from;
 } layers[LAYER_COUNT] = {
-#define X(id, name, level) [LAYER_##id] = {name, LEVEL_##level},
+#define X(id, name, level) [LAYER_##id] = { name, LEVEL_##level },
 	LAYER_TABLE(X)
 #undef X
 };

@@ -33,6 +33,7 @@ enum level {
 	X(DEV_NODES,      "own_device_nodes",       STRICT)                                        \
 	X(QUOTA,          "disk_quota",             DEGRADED_OK)                                   \
 	X(NETWORK,        "network",                DEGRADED_OK)                                   \
+	X(LOCKED_MOUNTS,  "locked_mounts",          STRICT)                                        \
 	X(NS_LOCK,        "no_new_namespaces",      DEGRADED_OK)                                   \
 	X(KEYRING,        "own_keyring",            STRICT)                                        \
 	X(RLIMITS,        "rlimits",                DEGRADED_OK)                                   \

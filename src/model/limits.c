@@ -10,7 +10,7 @@
 
 const struct limit_info limit_infos[] = {
 #define X(field, key, option, kind, def, min, max, help)                                           \
-	{key, option, LIMIT_##kind, def, min, max, offsetof(struct limits, field), help},
+	{ key, option, LIMIT_##kind, def, min, max, offsetof(struct limits, field), help },
 	LIMITS_TABLE(X)
 #undef X
 };

@@ -94,14 +94,14 @@ static void wire_bytes(struct wire *w, struct str *v, const char *field)
 		(void)fail(w, field);
 		return;
 	}
-	*v = (struct str){w->p, (size_t)n};
+	*v = (struct str){ w->p, (size_t)n };
 	w->p += n;
 }
 
 /* A C string travels with its NUL; the reader checks that it is the only one. */
 static void wire_string(struct wire *w, const char **v, const char *field)
 {
-	struct str s = {*v, *v ? strlen(*v) + 1 : 0};
+	struct str s = { *v, *v ? strlen(*v) + 1 : 0 };
 
 	wire_bytes(w, &s, field);
 	if (w->bad || w->out)
@@ -178,7 +178,7 @@ static void wire_strings(struct wire *w, const char **v, size_t n, const char *f
 static void wire_seccomp(struct wire *w, struct plan *p)
 {
 	enum { INSN = 8 }; /* sizeof(struct sock_filter) */
-	struct str s = {p->seccomp, p->n_seccomp * INSN};
+	struct str s = { p->seccomp, p->n_seccomp * INSN };
 
 	if (w->out && p->n_seccomp > PLAN_SECCOMP_MAX)
 		(void)fail(w, "seccomp");
@@ -276,7 +276,7 @@ static const char *plan_contradiction(const struct plan *p)
 int plan_encode(const struct plan *plan, struct buf *out)
 {
 	struct plan copy = *plan;
-	struct wire w = {.out = out};
+	struct wire w = { .out = out };
 
 	buf_put(out, PLAN_MAGIC, sizeof(PLAN_MAGIC) - 1);
 	wire_plan(&w, &copy);
@@ -288,8 +288,8 @@ int plan_encode(const struct plan *plan, struct buf *out)
 int plan_decode(const void *bytes, size_t n, struct plan_store *store, struct plan *ret,
                 struct err *err)
 {
-	struct wire w = {.p = bytes, .start = bytes, .end = (const char *)bytes + n};
-	struct plan p = {.fs = store->fs, .rules = store->rules, .rlimits = store->rlimits};
+	struct wire w = { .p = bytes, .start = bytes, .end = (const char *)bytes + n };
+	struct plan p = { .fs = store->fs, .rules = store->rules, .rlimits = store->rlimits };
 	char magic[sizeof(PLAN_MAGIC) - 1];
 
 	p.argv = store->argv;

@@ -15,10 +15,10 @@
 static const struct {
 	const char *name, *script;
 } languages[LANGUAGE_COUNT] = {
-	[LANGUAGE_NONE] = {"none", NULL},
-	[LANGUAGE_PYTHON] = {"python", "main.py"},
-	[LANGUAGE_JAVASCRIPT] = {"javascript", "main.js"},
-	[LANGUAGE_SHELL] = {"shell", "main.sh"},
+	[LANGUAGE_NONE] = { "none", NULL },
+	[LANGUAGE_PYTHON] = { "python", "main.py" },
+	[LANGUAGE_JAVASCRIPT] = { "javascript", "main.js" },
+	[LANGUAGE_SHELL] = { "shell", "main.sh" },
 };
 
 #define LANGUAGES_KNOWN "python, javascript, shell"
@@ -29,32 +29,33 @@ struct alias {
 };
 
 static const struct alias language_aliases[] = {
-	{"python", LANGUAGE_PYTHON},     {"python3", LANGUAGE_PYTHON},
-	{"py", LANGUAGE_PYTHON},         {"javascript", LANGUAGE_JAVASCRIPT},
-	{"js", LANGUAGE_JAVASCRIPT},     {"node", LANGUAGE_JAVASCRIPT},
-	{"nodejs", LANGUAGE_JAVASCRIPT}, {"shell", LANGUAGE_SHELL},
-	{"sh", LANGUAGE_SHELL},          {"bash", LANGUAGE_SHELL},
+	{ "python", LANGUAGE_PYTHON },     { "python3", LANGUAGE_PYTHON },
+	{ "py", LANGUAGE_PYTHON },         { "javascript", LANGUAGE_JAVASCRIPT },
+	{ "js", LANGUAGE_JAVASCRIPT },     { "node", LANGUAGE_JAVASCRIPT },
+	{ "nodejs", LANGUAGE_JAVASCRIPT }, { "shell", LANGUAGE_SHELL },
+	{ "sh", LANGUAGE_SHELL },          { "bash", LANGUAGE_SHELL },
 };
 
 static const struct alias extensions[] = {
-	{"py", LANGUAGE_PYTHON},      {"js", LANGUAGE_JAVASCRIPT}, {"mjs", LANGUAGE_JAVASCRIPT},
-	{"cjs", LANGUAGE_JAVASCRIPT}, {"sh", LANGUAGE_SHELL},      {"bash", LANGUAGE_SHELL},
+	{ "py", LANGUAGE_PYTHON },      { "js", LANGUAGE_JAVASCRIPT },
+	{ "mjs", LANGUAGE_JAVASCRIPT }, { "cjs", LANGUAGE_JAVASCRIPT },
+	{ "sh", LANGUAGE_SHELL },       { "bash", LANGUAGE_SHELL },
 };
 
 static const struct alias network_aliases[] = {
-	[NETWORK_NONE] = {"none", NETWORK_NONE},
-	[NETWORK_LOOPBACK] = {"loopback", NETWORK_LOOPBACK},
+	[NETWORK_NONE] = { "none", NETWORK_NONE },
+	[NETWORK_LOOPBACK] = { "loopback", NETWORK_LOOPBACK },
 };
 
 /* The names proper come first, at their own index. */
 static const struct alias tier_aliases[] = {
-	[TIER_AUTO] = {"auto", TIER_AUTO},
-	[TIER_JAIL] = {"jail", TIER_JAIL},
-	[TIER_DOCKER] = {"docker", TIER_DOCKER},
-	[TIER_AIO] = {"aio", TIER_AIO},
-	[TIER_COUNT] = {"subprocess", TIER_JAIL},
-	{"docker_simple", TIER_DOCKER},
-	{"aio_sandbox", TIER_AIO},
+	[TIER_AUTO] = { "auto", TIER_AUTO },
+	[TIER_JAIL] = { "jail", TIER_JAIL },
+	[TIER_DOCKER] = { "docker", TIER_DOCKER },
+	[TIER_AIO] = { "aio", TIER_AIO },
+	[TIER_COUNT] = { "subprocess", TIER_JAIL },
+	{ "docker_simple", TIER_DOCKER },
+	{ "aio_sandbox", TIER_AIO },
 };
 
 /*
@@ -75,29 +76,29 @@ static const struct {
 	enum match match;
 	const char *reason, *remedy;
 } reserved_env[] = {
-	{"LD_", MATCH_PREFIX, "steers the dynamic loader", IN_CODE},
-	{"GLIBC_TUNABLES", MATCH_NAME, "steers the C library", IN_CODE},
-	{"MALLOC_", MATCH_PREFIX, "steers the C library's allocator", IN_CODE},
-	{"GCONV_PATH", MATCH_NAME, "makes the C library load code", IN_CODE},
-	{"LOCPATH", MATCH_NAME, "makes the C library load locale files", IN_CODE},
-	{"PYTHONSTARTUP", MATCH_NAME, "makes Python run a file first",
-         "put that code at the start of the code"},
-	{"PYTHONHOME", MATCH_NAME, "moves Python's library", "the library's place is fixed"},
-	{"PYTHONPATH", MATCH_NAME, "makes Python load other modules first",
-         "use sys.path.insert(0, ...) in the code"},
-	{"NODE_OPTIONS", MATCH_NAME, "gives options to Node.js",
-         "set them inside the code (v8.setFlagsFromString, process.*)"},
-	{"BASH_ENV", MATCH_NAME, "makes the shell run a file first", "use . FILE in the code"},
-	{"ENV", MATCH_NAME, "makes the shell run a file first", "use . FILE in the code"},
-	{"IFS", MATCH_NAME, "changes how shells split words", "set IFS in the code"},
-	{"PROMPT_COMMAND", MATCH_NAME, "makes the shell run a command", IN_CODE},
-	{"SHELLOPTS", MATCH_NAME, "sets options of the shell", "use set -o in the code"},
-	{"BASHOPTS", MATCH_NAME, "sets options of the shell", "use shopt in the code"},
-	{"PS4", MATCH_NAME, "is expanded by the shell when tracing", "set PS4 in the code"},
-	{"BASH_FUNC_", MATCH_PREFIX, "defines a function of the shell",
-         "define the function in the code"},
-	{"_PROXY", MATCH_SUFFIX_NOCASE, "names a proxy, and a box has no way out",
-         "leave it out: the box reaches only itself"},
+	{ "LD_", MATCH_PREFIX, "steers the dynamic loader", IN_CODE },
+	{ "GLIBC_TUNABLES", MATCH_NAME, "steers the C library", IN_CODE },
+	{ "MALLOC_", MATCH_PREFIX, "steers the C library's allocator", IN_CODE },
+	{ "GCONV_PATH", MATCH_NAME, "makes the C library load code", IN_CODE },
+	{ "LOCPATH", MATCH_NAME, "makes the C library load locale files", IN_CODE },
+	{ "PYTHONSTARTUP", MATCH_NAME, "makes Python run a file first",
+	  "put that code at the start of the code" },
+	{ "PYTHONHOME", MATCH_NAME, "moves Python's library", "the library's place is fixed" },
+	{ "PYTHONPATH", MATCH_NAME, "makes Python load other modules first",
+	  "use sys.path.insert(0, ...) in the code" },
+	{ "NODE_OPTIONS", MATCH_NAME, "gives options to Node.js",
+	  "set them inside the code (v8.setFlagsFromString, process.*)" },
+	{ "BASH_ENV", MATCH_NAME, "makes the shell run a file first", "use . FILE in the code" },
+	{ "ENV", MATCH_NAME, "makes the shell run a file first", "use . FILE in the code" },
+	{ "IFS", MATCH_NAME, "changes how shells split words", "set IFS in the code" },
+	{ "PROMPT_COMMAND", MATCH_NAME, "makes the shell run a command", IN_CODE },
+	{ "SHELLOPTS", MATCH_NAME, "sets options of the shell", "use set -o in the code" },
+	{ "BASHOPTS", MATCH_NAME, "sets options of the shell", "use shopt in the code" },
+	{ "PS4", MATCH_NAME, "is expanded by the shell when tracing", "set PS4 in the code" },
+	{ "BASH_FUNC_", MATCH_PREFIX, "defines a function of the shell",
+	  "define the function in the code" },
+	{ "_PROXY", MATCH_SUFFIX_NOCASE, "names a proxy, and a box has no way out",
+	  "leave it out: the box reaches only itself" },
 };
 
 static int from_aliases(const struct alias *list, size_t n, const char *name, int *ret)
@@ -168,7 +169,7 @@ int tier_from_name(const char *name, enum tier *ret)
 
 void request_init(struct request *r)
 {
-	*r = (struct request){.level = LEVEL_STANDARD, .network = NETWORK_LOOPBACK};
+	*r = (struct request){ .level = LEVEL_STANDARD, .network = NETWORK_LOOPBACK };
 	limits_default(&r->limits);
 }
 
@@ -484,7 +485,7 @@ static void copy_str(struct reading *rd, struct str s, struct str *ret)
 	char *p = arena_dup(rd->arena, s.p, s.n);
 
 	if (have(rd, p))
-		*ret = (struct str){p, s.n};
+		*ret = (struct str){ p, s.n };
 }
 
 static void copy_text(struct reading *rd, const struct json_node *n, size_t max, const char **ret)
@@ -541,7 +542,7 @@ static void read_choices(struct reading *rd, struct json_node *o)
 static void read_limit(struct reading *rd, struct json_node *o, const struct limit_info *info)
 {
 	struct json_node node = json_member(o, info->key);
-	struct err why = {0};
+	struct err why = { 0 };
 	uint64_t v = 0;
 	bool here;
 
@@ -693,7 +694,7 @@ int request_from_json(const char *json, size_t n, struct arena *arena, struct re
 		.depth = 8,
 		.values = 16384,
 	};
-	CLEANUP(reading_done) struct reading rd = {.arena = arena};
+	CLEANUP(reading_done) struct reading rd = { .arena = arena };
 	struct json_node root;
 	struct request r;
 	int e;

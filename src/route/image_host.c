@@ -16,23 +16,23 @@
 #include "base/str.h"
 #include "route/route.h"
 
-static const char *const top_dirs[] = {"/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32"};
+static const char *const top_dirs[] = { "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32" };
 
 static const struct {
 	const char *path, *text;
 } etc_files[] = {
-	{"/etc/passwd", "init:x:1:1::/:/usr/sbin/nologin\n"
-                        "sandbox:x:1000:1000:sandbox:/tmp:/bin/bash\n"
-                        "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n"},
-	{"/etc/group", "init:x:1:\nsandbox:x:1000:\nnogroup:x:65534:\n"},
-	{"/etc/hosts", "127.0.0.1 localhost brig\n::1 localhost\n"},
-	{"/etc/hostname", "brig\n"},
-	{"/etc/resolv.conf", ""},
-	{"/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"},
+	{ "/etc/passwd", "init:x:1:1::/:/usr/sbin/nologin\n"
+	                 "sandbox:x:1000:1000:sandbox:/tmp:/bin/bash\n"
+	                 "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n" },
+	{ "/etc/group", "init:x:1:\nsandbox:x:1000:\nnogroup:x:65534:\n" },
+	{ "/etc/hosts", "127.0.0.1 localhost brig\n::1 localhost\n" },
+	{ "/etc/hostname", "brig\n" },
+	{ "/etc/resolv.conf", "" },
+	{ "/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n" },
 };
 
 /* Not secret, and needed: the linker's cache, and the links behind awk, cc, editor. */
-static const char *const etc_binds[] = {"/etc/ld.so.cache", "/etc/alternatives"};
+static const char *const etc_binds[] = { "/etc/ld.so.cache", "/etc/alternatives" };
 
 static int add_top_dir(struct arena *a, struct plan *p, const char *path, struct err *err)
 {
@@ -48,34 +48,34 @@ static int add_top_dir(struct arena *a, struct plan *p, const char *path, struct
 		if (n < 0)
 			return err_set(err, ERR_IO, errno, "read the link %s", path);
 		return plan_add_fs(p,
-		                   (struct fs_op){.kind = FS_OP_SYMLINK,
-		                                  .path = path,
-		                                  .source = arena_dup(a, target, (size_t)n)},
+		                   (struct fs_op){ .kind = FS_OP_SYMLINK,
+		                                   .path = path,
+		                                   .source = arena_dup(a, target, (size_t)n) },
 		                   err);
 	}
-	r = plan_add_fs(p, (struct fs_op){.kind = FS_OP_BIND_RO, .path = path, .source = path},
+	r = plan_add_fs(p, (struct fs_op){ .kind = FS_OP_BIND_RO, .path = path, .source = path },
 	                err);
 	return r < 0 ? r : plan_add_rule(p, path, PLAN_ACCESS_READ_EXEC, err);
 }
 
 static int add_etc(struct plan *p, struct err *err)
 {
-	int r = plan_add_fs(p, (struct fs_op){.kind = FS_OP_DIR, .path = "/etc", .mode = 0755},
+	int r = plan_add_fs(p, (struct fs_op){ .kind = FS_OP_DIR, .path = "/etc", .mode = 0755 },
 	                    err);
 
 	for (size_t i = 0; i < ELEMENTSOF(etc_files) && r >= 0; i++)
 		r = plan_add_fs(p,
-		                (struct fs_op){.kind = FS_OP_FILE,
-		                               .path = etc_files[i].path,
-		                               .data = str_of(etc_files[i].text),
-		                               .mode = 0444},
+		                (struct fs_op){ .kind = FS_OP_FILE,
+		                                .path = etc_files[i].path,
+		                                .data = str_of(etc_files[i].text),
+		                                .mode = 0444 },
 		                err);
 	for (size_t i = 0; i < ELEMENTSOF(etc_binds) && r >= 0; i++)
 		r = plan_add_fs(p,
-		                (struct fs_op){.kind = FS_OP_BIND_RO,
-		                               .path = etc_binds[i],
-		                               .source = etc_binds[i],
-		                               .optional = true},
+		                (struct fs_op){ .kind = FS_OP_BIND_RO,
+		                                .path = etc_binds[i],
+		                                .source = etc_binds[i],
+		                                .optional = true },
 		                err);
 	return r < 0 ? r : plan_add_rule(p, "/etc", PLAN_ACCESS_READ, err);
 }
@@ -83,7 +83,7 @@ static int add_etc(struct plan *p, struct err *err)
 static int host_add(struct arena *a, struct plan *p, struct err *err)
 {
 	int r = plan_add_fs(
-		p, (struct fs_op){.kind = FS_OP_BIND_RO, .path = "/usr", .source = "/usr"}, err);
+		p, (struct fs_op){ .kind = FS_OP_BIND_RO, .path = "/usr", .source = "/usr" }, err);
 
 	if (r >= 0)
 		r = plan_add_rule(p, "/usr", PLAN_ACCESS_READ_EXEC, err);
@@ -113,9 +113,9 @@ static int host_find(const char *program, const char **ret_path)
 		const char *name;
 		const char *paths[3];
 	} known[] = {
-		{"python3", {"/usr/local/bin/python3", "/usr/bin/python3", "/bin/python3"}},
-		{"node", {"/usr/local/bin/node", "/usr/bin/node", "/bin/node"}},
-		{"bash", {"/usr/local/bin/bash", "/usr/bin/bash", "/bin/bash"}},
+		{ "python3", { "/usr/local/bin/python3", "/usr/bin/python3", "/bin/python3" } },
+		{ "node", { "/usr/local/bin/node", "/usr/bin/node", "/bin/node" } },
+		{ "bash", { "/usr/local/bin/bash", "/usr/bin/bash", "/bin/bash" } },
 	};
 
 	for (size_t i = 0; i < ELEMENTSOF(known); i++) {
@@ -131,4 +131,4 @@ static int host_find(const char *program, const char **ret_path)
 	return -ENOENT;
 }
 
-const struct image image_host = {"host", host_add, host_find};
+const struct image image_host = { "host", host_add, host_find };

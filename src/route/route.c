@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "node_runner.h"
@@ -30,7 +31,7 @@ int plan_add_rule(struct plan *p, const char *path, enum plan_access access, str
 {
 	if (p->n_rules == PLAN_RULES_MAX)
 		return err_set(err, ERR_LIMIT, E2BIG, "more than %d access rules", PLAN_RULES_MAX);
-	p->rules[p->n_rules++] = (struct plan_rule){path, access};
+	p->rules[p->n_rules++] = (struct plan_rule){ path, access };
 	return 0;
 }
 
@@ -41,39 +42,54 @@ static const struct {
 	const char *flags[3];
 } runtimes[LANGUAGE_COUNT] = {
 	/* unbuffered: what was printed before a kill is not lost; no .pyc files in the workspace */
-	[LANGUAGE_PYTHON] = {"python3", "python3", "main.py", {"-u", "-B"}},
-	[LANGUAGE_JAVASCRIPT] = {"node", "nodejs", "main.js", {NODE_RUNNER}},
-	[LANGUAGE_SHELL] = {"bash", "bash", "main.sh", {NULL}},
+	[LANGUAGE_PYTHON] = { "python3", "python3", "main.py", { "-u", "-B" } },
+	[LANGUAGE_JAVASCRIPT] = { "node", "nodejs", "main.js", { NODE_RUNNER } },
+	[LANGUAGE_SHELL] = { "bash", "bash", "main.sh", { NULL } },
 };
 
 /* Everything of procfs that says something about the host, or could change it. */
 static const char *const proc_masks[] = {
-	"/proc/acpi",          "/proc/asound",      "/proc/buddyinfo",
-	"/proc/bus",           "/proc/cgroups",     "/proc/config.gz",
-	"/proc/consoles",      "/proc/crypto",      "/proc/devices",
-	"/proc/diskstats",     "/proc/dma",         "/proc/driver",
-	"/proc/dynamic_debug", "/proc/fs",          "/proc/interrupts",
-	"/proc/iomem",         "/proc/ioports",     "/proc/irq",
-	"/proc/kallsyms",      "/proc/kcore",       "/proc/key-users",
-	"/proc/keys",          "/proc/kmsg",        "/proc/kpagecgroup",
-	"/proc/kpagecount",    "/proc/kpageflags",  "/proc/latency_stats",
-	"/proc/locks",         "/proc/mdstat",      "/proc/misc",
-	"/proc/modules",       "/proc/mtrr",        "/proc/pagetypeinfo",
-	"/proc/partitions",    "/proc/pressure",    "/proc/sched_debug",
-	"/proc/schedstat",     "/proc/scsi",        "/proc/slabinfo",
-	"/proc/softirqs",      "/proc/swaps",       "/proc/sysrq-trigger",
-	"/proc/sysvipc",       "/proc/timer_list",  "/proc/timer_stats",
-	"/proc/tty",           "/proc/vmallocinfo", "/proc/zoneinfo",
+	"/proc/acpi",          "/proc/asound",        "/proc/buddyinfo",
+	"/proc/bus",           "/proc/cgroups",       "/proc/cmdline",
+	"/proc/config.gz",     "/proc/consoles",      "/proc/crypto",
+	"/proc/devices",       "/proc/diskstats",     "/proc/dma",
+	"/proc/driver",        "/proc/dynamic_debug", "/proc/fs",
+	"/proc/interrupts",    "/proc/iomem",         "/proc/ioports",
+	"/proc/irq",           "/proc/kallsyms",      "/proc/kcore",
+	"/proc/key-users",     "/proc/keys",          "/proc/kmsg",
+	"/proc/kpagecgroup",   "/proc/kpagecount",    "/proc/kpageflags",
+	"/proc/latency_stats", "/proc/locks",         "/proc/mdstat",
+	"/proc/misc",          "/proc/modules",       "/proc/mtrr",
+	"/proc/pagetypeinfo",  "/proc/partitions",    "/proc/pressure",
+	"/proc/sched_debug",   "/proc/schedstat",     "/proc/scsi",
+	"/proc/slabinfo",      "/proc/softirqs",      "/proc/swaps",
+	"/proc/sysrq-trigger", "/proc/sysvipc",       "/proc/timer_list",
+	"/proc/timer_stats",   "/proc/tty",           "/proc/vmallocinfo",
+	"/proc/vmstat",        "/proc/zoneinfo",
 };
+
+/*
+ * Files that only root may read need no mask: no uid of a box is root, inside or outside, and no
+ * capability of it counts for a file whose owner is not in its user namespace.
+ */
+static bool shut_by_mode(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 0077) == 0;
+}
 
 static int add_masks(struct plan *p, struct err *err)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < ELEMENTSOF(proc_masks) && r >= 0; i++)
-		r = plan_add_fs(p, (struct fs_op){.kind = FS_OP_MASK, .path = proc_masks[i]}, err);
+		if (!shut_by_mode(proc_masks[i]))
+			r = plan_add_fs(p,
+			                (struct fs_op){ .kind = FS_OP_MASK, .path = proc_masks[i] },
+			                err);
 	if (r >= 0)
-		r = plan_add_fs(p, (struct fs_op){.kind = FS_OP_READONLY, .path = "/proc/sys"},
+		r = plan_add_fs(p, (struct fs_op){ .kind = FS_OP_READONLY, .path = "/proc/sys" },
 		                err);
 	return r;
 }
@@ -81,29 +97,29 @@ static int add_masks(struct plan *p, struct err *err)
 static int add_places(struct plan *p, struct err *err)
 {
 	static const struct fs_op places[] = {
-		{.kind = FS_OP_PROC, .path = "/proc"},
-		{.kind = FS_OP_DEV, .path = "/dev"},
-		{.kind = FS_OP_SCRATCH,
-	         .path = "/dev/shm",
-	         .mode = 01777,
-	         .owner = CODE_ID,
-	         .noexec = true},
-		{.kind = FS_OP_SCRATCH, .path = "/tmp", .mode = 01777, .owner = CODE_ID},
-		{.kind = FS_OP_SCRATCH, .path = WORKSPACE, .mode = 0755, .owner = CODE_ID},
+		{ .kind = FS_OP_PROC, .path = "/proc" },
+		{ .kind = FS_OP_DEV, .path = "/dev" },
+		{ .kind = FS_OP_SCRATCH,
+		  .path = "/dev/shm",
+		  .mode = 01777,
+		  .owner = CODE_ID,
+		  .noexec = true },
+		{ .kind = FS_OP_SCRATCH, .path = "/tmp", .mode = 01777, .owner = CODE_ID },
+		{ .kind = FS_OP_SCRATCH, .path = WORKSPACE, .mode = 0755, .owner = CODE_ID },
 	};
 	static const struct plan_rule rules[] = {
-		{"/", PLAN_ACCESS_LIST},
-		{"/proc", PLAN_ACCESS_READ},
-		{"/dev/null", PLAN_ACCESS_DEVICE},
-		{"/dev/zero", PLAN_ACCESS_DEVICE},
-		{"/dev/full", PLAN_ACCESS_DEVICE},
-		{"/dev/random", PLAN_ACCESS_DEVICE},
-		{"/dev/urandom", PLAN_ACCESS_DEVICE},
-		{"/dev/tty", PLAN_ACCESS_DEVICE},
-		{"/dev/pts", PLAN_ACCESS_DEVICE},
-		{"/dev/shm", PLAN_ACCESS_WRITE},
-		{"/tmp", PLAN_ACCESS_WRITE_EXEC},
-		{WORKSPACE, PLAN_ACCESS_WRITE_EXEC},
+		{ "/", PLAN_ACCESS_LIST },
+		{ "/proc", PLAN_ACCESS_READ },
+		{ "/dev/null", PLAN_ACCESS_DEVICE },
+		{ "/dev/zero", PLAN_ACCESS_DEVICE },
+		{ "/dev/full", PLAN_ACCESS_DEVICE },
+		{ "/dev/random", PLAN_ACCESS_DEVICE },
+		{ "/dev/urandom", PLAN_ACCESS_DEVICE },
+		{ "/dev/tty", PLAN_ACCESS_DEVICE },
+		{ "/dev/pts", PLAN_ACCESS_DEVICE },
+		{ "/dev/shm", PLAN_ACCESS_WRITE },
+		{ "/tmp", PLAN_ACCESS_WRITE_EXEC },
+		{ WORKSPACE, PLAN_ACCESS_WRITE_EXEC },
 	};
 	int r = 0;
 
@@ -126,7 +142,7 @@ static int add_parents(struct arena *a, struct plan *p, const char *path, struct
 		r = plan_add_fs(
 			p,
 			(struct fs_op){
-				.kind = FS_OP_DIR, .path = dir, .mode = 0755, .owner = CODE_ID},
+				.kind = FS_OP_DIR, .path = dir, .mode = 0755, .owner = CODE_ID },
 			err);
 		if (r < 0)
 			return r;
@@ -145,11 +161,11 @@ static int add_file(struct arena *a, struct plan *p, const char *path, struct st
 	if (!full)
 		return err_set(err, ERR_INVALID, ENAMETOOLONG, "files: path is too long");
 	return plan_add_fs(p,
-	                   (struct fs_op){.kind = FS_OP_FILE,
-	                                  .path = full,
-	                                  .data = data,
-	                                  .mode = mode,
-	                                  .owner = CODE_ID},
+	                   (struct fs_op){ .kind = FS_OP_FILE,
+	                                   .path = full,
+	                                   .data = data,
+	                                   .mode = mode,
+	                                   .owner = CODE_ID },
 	                   err);
 }
 
@@ -201,8 +217,8 @@ static int add_command(const struct request *req, const struct image *image, str
 static int add_environment(const struct request *req, struct arena *a, struct plan *p,
                            struct err *err)
 {
-	static const char *const defaults[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp",
-	                                       "TMPDIR=/tmp", "LANG=C.UTF-8", "USER=sandbox"};
+	static const char *const defaults[] = { "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp",
+		                                "TMPDIR=/tmp", "LANG=C.UTF-8", "USER=sandbox" };
 
 	p->env = arena_array(a, req->n_env + ELEMENTSOF(defaults) + 1, sizeof(*p->env));
 	if (!p->env)
@@ -224,18 +240,19 @@ static int add_environment(const struct request *req, struct arena *a, struct pl
 static void add_limits(const struct limits *l, struct plan *p)
 {
 	const struct plan_rlimit rlimits[] = {
-		{RLIMIT_CORE, 0},
-		{RLIMIT_NOFILE, l->open_files},
-		{RLIMIT_NPROC, l->pids + 1}, /* init counts; the cgroup's limit is the exact one */
-		{RLIMIT_FSIZE, l->file_bytes},
-		{RLIMIT_STACK, 8 * MIB},
-		{RLIMIT_MEMLOCK, 64 * KIB},
-		{RLIMIT_MSGQUEUE, 0},
-		{RLIMIT_RTPRIO, 0},
-		{RLIMIT_NICE, 0},
-		{RLIMIT_SIGPENDING, 1024},
-		{RLIMIT_CPU,
-	         l->cpu_ms / 1000 + 1}, /* of one process; the launcher watches the sum */
+		{ RLIMIT_CORE, 0 },
+		{ RLIMIT_NOFILE, l->open_files },
+		{ RLIMIT_NPROC,
+		  l->pids + 1 }, /* init counts; the cgroup's limit is the exact one */
+		{ RLIMIT_FSIZE, l->file_bytes },
+		{ RLIMIT_STACK, 8 * MIB },
+		{ RLIMIT_MEMLOCK, 64 * KIB },
+		{ RLIMIT_MSGQUEUE, 0 },
+		{ RLIMIT_RTPRIO, 0 },
+		{ RLIMIT_NICE, 0 },
+		{ RLIMIT_SIGPENDING, 1024 },
+		{ RLIMIT_CPU,
+		  l->cpu_ms / 1000 + 1 }, /* of one process; the launcher watches the sum */
 	};
 
 	memcpy(p->rlimits, rlimits, sizeof(rlimits));
@@ -270,17 +287,18 @@ static int alloc_lists(struct arena *a, struct plan *p, struct err *err)
 /* Node finds out whether code is a module or a script with a little help. */
 static int add_node_runner(struct plan *p, struct err *err)
 {
-	int r = plan_add_fs(p, (struct fs_op){.kind = FS_OP_DIR, .path = "/etc/brig", .mode = 0755},
-	                    err);
+	int r = plan_add_fs(
+		p, (struct fs_op){ .kind = FS_OP_DIR, .path = "/etc/brig", .mode = 0755 }, err);
 
 	if (r < 0)
 		return r;
-	return plan_add_fs(p,
-	                   (struct fs_op){.kind = FS_OP_FILE,
-	                                  .path = NODE_RUNNER,
-	                                  .data = {(const char *)node_runner, sizeof(node_runner)},
-	                                  .mode = 0444},
-	                   err);
+	return plan_add_fs(
+		p,
+		(struct fs_op){ .kind = FS_OP_FILE,
+	                        .path = NODE_RUNNER,
+	                        .data = { (const char *)node_runner, sizeof(node_runner) },
+	                        .mode = 0444 },
+		err);
 }
 
 int route_plan(const struct request *req, const struct image *image, struct arena *a,

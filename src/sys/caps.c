@@ -29,8 +29,8 @@ static int drop_bounding_set(void)
 
 int caps_drop_all(void)
 {
-	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct none[2] = {{0}};
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[2] = { { 0 } };
 	int r;
 
 	r = drop_bounding_set();

@@ -174,7 +174,7 @@ static int make_slot(struct cgroup *cg, uint32_t slot)
 int cgroup_create(const struct cgroup_host *host, uint32_t hint, uint32_t slots,
                   const struct cgroup_limits *limits, struct cgroup *ret, struct err *err)
 {
-	struct cgroup cg = {.host = host};
+	struct cgroup cg = { .host = host };
 	int r = -EEXIST;
 
 	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++)
@@ -217,7 +217,7 @@ int cgroup_kill(const struct cgroup *cg)
 
 static int remove_one(const struct cgroup *cg, size_t i, uint64_t deadline)
 {
-	static const struct timespec pause = {.tv_nsec = 500000};
+	static const struct timespec pause = { .tv_nsec = 500000 };
 
 	for (;;) {
 		if (unlinkat(cg->host->parents[i], cg->name, AT_REMOVEDIR) == 0 || errno == ENOENT)

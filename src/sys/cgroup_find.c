@@ -18,8 +18,8 @@
 #include "base/str.h"
 #include "sys/cgroup.h"
 
-static const char *const controller_names[CGROUP_CONTROLLERS] = {"memory", "pids", "cpu",
-                                                                 "cpuacct"};
+static const char *const controller_names[CGROUP_CONTROLLERS] = { "memory", "pids", "cpu",
+	                                                          "cpuacct" };
 
 /* Is `word` one of the comma- or space-separated words of `list`? */
 static bool has_word(const char *list, const char *word)

@@ -70,4 +70,4 @@ static int kill_all(const struct cgroup *cg)
 	return 0;
 }
 
-const struct cgroup_ops cgroup_ops_v1 = {set_limits, read_usage, kill_all};
+const struct cgroup_ops cgroup_ops_v1 = { set_limits, read_usage, kill_all };

@@ -81,4 +81,4 @@ static int kill_all(const struct cgroup *cg)
 	return r == -ENOENT ? 0 : r; /* 5.14 */
 }
 
-const struct cgroup_ops cgroup_ops_v2 = {set_limits, read_usage, kill_all};
+const struct cgroup_ops cgroup_ops_v2 = { set_limits, read_usage, kill_all };

@@ -44,7 +44,7 @@ uint64_t landlock_fs_rights(int abi)
 
 int landlock_create(int abi, bool deny_tcp)
 {
-	struct ll_ruleset_attr attr = {.handled_access_fs = landlock_fs_rights(abi)};
+	struct ll_ruleset_attr attr = { .handled_access_fs = landlock_fs_rights(abi) };
 	size_t size = sizeof(attr.handled_access_fs);
 
 	if (abi >= 4) {
@@ -61,7 +61,7 @@ int landlock_create(int abi, bool deny_tcp)
 
 int landlock_allow(int ruleset_fd, int path_fd, uint64_t rights)
 {
-	struct ll_path_beneath_attr rule = {.allowed_access = rights, .parent_fd = path_fd};
+	struct ll_path_beneath_attr rule = { .allowed_access = rights, .parent_fd = path_fd };
 	struct stat st;
 
 	if (fstat(path_fd, &st) < 0)

@@ -212,7 +212,7 @@ static _Noreturn void run_child(enum probe_map map, int go_fd, probe_fn *fn, voi
 int probe_reap(pid_t pid, int done_fd)
 {
 	uint64_t until = clock_ms() + PROBE_TIMEOUT_MS;
-	struct pollfd done = {.fd = done_fd, .events = POLLIN};
+	struct pollfd done = { .fd = done_fd, .events = POLLIN };
 	bool late = true;
 	int status;
 
@@ -320,7 +320,7 @@ int probe_host(struct probe_report *ret)
 {
 	static const struct probe_item rows[PROBE_COUNT] = {
 #define X(id_, name_, group_, title_, cost_)                                                       \
-	[PROBE_##id_] = {.id = name_, .group = group_, .title = title_, .cost = cost_},
+	[PROBE_##id_] = { .id = name_, .group = group_, .title = title_, .cost = cost_ },
 		PROBE_TABLE(X)
 #undef X
 	};

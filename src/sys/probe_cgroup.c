@@ -33,9 +33,10 @@ struct limit {
 };
 
 static const struct limit limits[] = {
-	{PROBE_CG_MEMORY, "memory", "memory.limit_in_bytes", "67108864", "memory.max", "67108864"},
-	{PROBE_CG_PIDS, "pids", "pids.max", "16", "pids.max", "16"},
-	{PROBE_CG_CPU, "cpu", "cpu.cfs_quota_us", "50000", "cpu.max", "50000 100000"},
+	{ PROBE_CG_MEMORY, "memory", "memory.limit_in_bytes", "67108864", "memory.max",
+	  "67108864" },
+	{ PROBE_CG_PIDS, "pids", "pids.max", "16", "pids.max", "16" },
+	{ PROBE_CG_CPU, "cpu", "cpu.cfs_quota_us", "50000", "cpu.max", "50000 100000" },
 };
 
 /* ---- scratch children ---- */
@@ -298,7 +299,7 @@ static void probe_attach(struct probe_ctx *c, const struct probe_place *p,
                          const struct probe_place *v2)
 {
 	CLEANUP_FD int dir = scratch_make(p->fd, "");
-	uint64_t samples[3] = {0}, ns;
+	uint64_t samples[3] = { 0 }, ns;
 	int r = dir;
 
 	for (size_t i = 0; r >= 0 && i < ELEMENTSOF(samples); i++)
@@ -322,7 +323,7 @@ static void probe_attach(struct probe_ctx *c, const struct probe_place *p,
 static void probe_v2(struct probe_ctx *c, const struct probe_place *v2)
 {
 	CLEANUP_FD int dir = v2->fd < 0 ? -ENOENT : scratch_make(v2->fd, "");
-	struct clone_args args = {.flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD};
+	struct clone_args args = { .flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD };
 	int pid;
 
 	if (v2->fd < 0) {

@@ -84,7 +84,7 @@ static int try_root(void *arg)
 
 static void probe_root(struct probe_ctx *c)
 {
-	static const char *const names[] = {"fsopen", "open_tree", "mount_setattr", "move_mount"};
+	static const char *const names[] = { "fsopen", "open_tree", "mount_setattr", "move_mount" };
 	struct probe_item *api = &c->report->items[PROBE_MOUNT_API];
 	const char *failed = NULL;
 	int error = 0, r;

@@ -33,10 +33,10 @@ struct setting {
 };
 
 static const struct setting settings[] = {
-	{PROBE_KPTR, "kernel.kptr_restrict", 1, NULL},
-	{PROBE_DMESG, "kernel.dmesg_restrict", 1, NULL},
-	{PROBE_PERF, "kernel.perf_event_paranoid", 2, "no perf events in this kernel"},
-	{PROBE_YAMA, "kernel.yama.ptrace_scope", 1, NULL},
+	{ PROBE_KPTR, "kernel.kptr_restrict", 1, NULL },
+	{ PROBE_DMESG, "kernel.dmesg_restrict", 1, NULL },
+	{ PROBE_PERF, "kernel.perf_event_paranoid", 2, "no perf events in this kernel" },
+	{ PROBE_YAMA, "kernel.yama.ptrace_scope", 1, NULL },
 };
 
 static void sysctl_path(const char *name, char *path, size_t size)
@@ -78,7 +78,7 @@ static void probe_setting(struct probe_ctx *c, const struct setting *s)
 
 static void probe_protected(struct probe_ctx *c)
 {
-	static const char *const names[] = {"symlinks", "hardlinks", "fifos", "regular"};
+	static const char *const names[] = { "symlinks", "hardlinks", "fifos", "regular" };
 	char found[80] = "", remedy[160] = "sysctl -w";
 	bool weak = false;
 
@@ -315,7 +315,7 @@ static void probe_clock(struct probe_ctx *c)
 /* Where the box would find it; a link that leaves what a box sees leads nowhere in there. */
 static int find_program(const char *name, char *ret, size_t size)
 {
-	static const char *const dirs[] = {"/usr/local/bin", "/usr/bin", "/bin"};
+	static const char *const dirs[] = { "/usr/local/bin", "/usr/bin", "/bin" };
 
 	for (size_t i = 0; i < ELEMENTSOF(dirs); i++) {
 		char path[64], link[32], real[256];

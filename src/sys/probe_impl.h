@@ -71,7 +71,7 @@ struct probe_place {
 	int fd;
 };
 
-#define PROBE_PLACE_INIT ((struct probe_place){.fd = FD_NONE})
+#define PROBE_PLACE_INIT ((struct probe_place){ .fd = FD_NONE })
 
 /* controller NULL: the v2 hierarchy. */
 int probe_find_place(const char *controller, struct probe_place *ret);

@@ -24,7 +24,7 @@
 
 static int try_clone3(void *arg)
 {
-	struct clone_args args = {.exit_signal = SIGCHLD};
+	struct clone_args args = { .exit_signal = SIGCHLD };
 	int pid = sys_clone3(&args);
 
 	(void)arg;
@@ -86,7 +86,7 @@ static int try_seccomp(void *arg)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EXDEV),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
-	const struct sock_fprog prog = {.len = ELEMENTSOF(code), .filter = code};
+	const struct sock_fprog prog = { .len = ELEMENTSOF(code), .filter = code };
 	uint32_t kill_process = SECCOMP_RET_KILL_PROCESS;
 
 	(void)arg;
@@ -171,13 +171,13 @@ void probe_kernel(struct probe_ctx *c)
 		probe_fn *fn;
 		const char *found, *needs;
 	} tries[] = {
-		{PROBE_CLONE3, try_clone3, "works", "Linux 5.3 or newer"},
-		{PROBE_PIDFD, try_pidfd, "both work", "Linux 5.3 or newer"},
-		{PROBE_CLOSE_RANGE, try_close_range, "works", "Linux 5.9 or newer"},
-		{PROBE_OPENAT2, try_openat2, "keeps paths beneath", "Linux 5.6 or newer"},
-		{PROBE_SECCOMP, try_seccomp, "filter holds",
-	         "a kernel with CONFIG_SECCOMP_FILTER=y"},
-		{PROBE_KEYRING, try_keyring, "joined", "a kernel with CONFIG_KEYS=y"},
+		{ PROBE_CLONE3, try_clone3, "works", "Linux 5.3 or newer" },
+		{ PROBE_PIDFD, try_pidfd, "both work", "Linux 5.3 or newer" },
+		{ PROBE_CLOSE_RANGE, try_close_range, "works", "Linux 5.9 or newer" },
+		{ PROBE_OPENAT2, try_openat2, "keeps paths beneath", "Linux 5.6 or newer" },
+		{ PROBE_SECCOMP, try_seccomp, "filter holds",
+		  "a kernel with CONFIG_SECCOMP_FILTER=y" },
+		{ PROBE_KEYRING, try_keyring, "joined", "a kernel with CONFIG_KEYS=y" },
 	};
 
 	for (size_t i = 0; i < ELEMENTSOF(tries); i++) {

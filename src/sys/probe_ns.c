@@ -44,7 +44,7 @@ static int try_pid(void *arg)
 static int try_net(void *arg)
 {
 	CLEANUP_FD int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+	struct ifreq lo = { .ifr_name = "lo", .ifr_flags = IFF_UP };
 
 	(void)arg;
 	if (fd < 0)
@@ -74,7 +74,7 @@ static int try_cgroup(void *arg)
 /* clone() has no bit left for it. */
 static int try_time(void *arg)
 {
-	struct clone_args args = {.flags = CLONE_NEWTIME, .exit_signal = SIGCHLD};
+	struct clone_args args = { .flags = CLONE_NEWTIME, .exit_signal = SIGCHLD };
 	int pid = sys_clone3(&args);
 
 	(void)arg;
@@ -224,16 +224,17 @@ void probe_namespaces(struct probe_ctx *c)
 		probe_fn *fn;
 		const char *found, *needs;
 	} tries[] = {
-		{PROBE_NS_MOUNT, CLONE_NEWNS, try_mount, "made, and made private",
-	         "a kernel with CONFIG_NAMESPACES=y"},
-		{PROBE_NS_PID, CLONE_NEWPID, try_pid, "made", "a kernel with CONFIG_PID_NS=y"},
-		{PROBE_NS_NET, CLONE_NEWNET, try_net, "made, lo is up",
-	         "a kernel with CONFIG_NET_NS=y"},
-		{PROBE_NS_IPC, CLONE_NEWIPC, try_nothing, "made", "a kernel with CONFIG_IPC_NS=y"},
-		{PROBE_NS_UTS, CLONE_NEWUTS, try_uts, "made, host name set",
-	         "a kernel with CONFIG_UTS_NS=y"},
-		{PROBE_NS_CGROUP, 0, try_cgroup, "made", "a kernel with CONFIG_CGROUPS=y"},
-		{PROBE_NS_TIME, 0, try_time, "made", "a kernel with CONFIG_TIME_NS=y"},
+		{ PROBE_NS_MOUNT, CLONE_NEWNS, try_mount, "made, and made private",
+		  "a kernel with CONFIG_NAMESPACES=y" },
+		{ PROBE_NS_PID, CLONE_NEWPID, try_pid, "made", "a kernel with CONFIG_PID_NS=y" },
+		{ PROBE_NS_NET, CLONE_NEWNET, try_net, "made, lo is up",
+		  "a kernel with CONFIG_NET_NS=y" },
+		{ PROBE_NS_IPC, CLONE_NEWIPC, try_nothing, "made",
+		  "a kernel with CONFIG_IPC_NS=y" },
+		{ PROBE_NS_UTS, CLONE_NEWUTS, try_uts, "made, host name set",
+		  "a kernel with CONFIG_UTS_NS=y" },
+		{ PROBE_NS_CGROUP, 0, try_cgroup, "made", "a kernel with CONFIG_CGROUPS=y" },
+		{ PROBE_NS_TIME, 0, try_time, "made", "a kernel with CONFIG_TIME_NS=y" },
 	};
 
 	probe_userns(c);

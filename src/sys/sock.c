@@ -29,8 +29,8 @@ int sock_send(int fd, const void *data, size_t n, const int *fds, size_t n_fds)
 		char space[CMSG_SPACE(sizeof(int) * SOCK_FDS_MAX)];
 		struct cmsghdr align;
 	} control;
-	struct iovec iov = {.iov_base = (void *)data, .iov_len = n};
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	struct iovec iov = { .iov_base = (void *)data, .iov_len = n };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 	ssize_t sent;
 
 	if (n_fds > SOCK_FDS_MAX)
@@ -91,8 +91,8 @@ int sock_recv(int fd, void *data, size_t n, int flags, struct sock_msg *ret)
 		           CMSG_SPACE(sizeof(struct ucred))];
 		struct cmsghdr align;
 	} control;
-	struct iovec iov = {.iov_base = data, .iov_len = n};
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	struct iovec iov = { .iov_base = data, .iov_len = n };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 	ssize_t got;
 
 	memset(ret, 0, sizeof(*ret));

@@ -73,7 +73,7 @@ static inline int sys_clone3(struct clone_args *args)
 static inline int sys_openat2(int dirfd, const char *path, uint64_t flags, uint64_t mode,
                               uint64_t resolve)
 {
-	struct open_how how = {.flags = flags, .mode = mode, .resolve = resolve};
+	struct open_how how = { .flags = flags, .mode = mode, .resolve = resolve };
 
 	return sys_ret(syscall(SYS_openat2, dirfd, path, &how, sizeof(how)));
 }
@@ -117,7 +117,7 @@ static inline int sys_fsmount(int fs_fd, unsigned attrs)
 
 static inline int sys_mount_setattr(int fd, const char *path, unsigned flags, uint64_t set)
 {
-	struct mount_attr attr = {.attr_set = set};
+	struct mount_attr attr = { .attr_set = set };
 
 	return sys_ret(syscall(SYS_mount_setattr, fd, path, flags, &attr, sizeof(attr)));
 }
@@ -142,7 +142,7 @@ static inline int sys_pidfd_kill(int pidfd, int sig)
 	return sys_ret(syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0));
 }
 
-/* <sys/mount.h> and <linux/mount.h> cannot be included together; these two calls are all we need.
+/* <sys/mount.h> and <linux/mount.h> cannot be included together; these few calls are all we need.
  */
 static inline int sys_umount_detach(const char *path)
 {
@@ -152,4 +152,9 @@ static inline int sys_umount_detach(const char *path)
 static inline int sys_mount_private(const char *path)
 {
 	return sys_ret(syscall(SYS_mount, NULL, path, NULL, MS_REC | MS_PRIVATE, NULL));
+}
+
+static inline int sys_bind(const char *from, const char *to)
+{
+	return sys_ret(syscall(SYS_mount, from, to, NULL, MS_BIND, NULL));
 }

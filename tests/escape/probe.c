@@ -44,7 +44,7 @@ long raw_syscall(long nr, long a, long b, long c, long d, long e, long f)
 
 void tally_init(struct tally *t, char *detail, size_t n)
 {
-	*t = (struct tally){.result = PROBE_BLOCKED, .detail = detail, .n = n};
+	*t = (struct tally){ .result = PROBE_BLOCKED, .detail = detail, .n = n };
 }
 
 static void tally_vnote(struct tally *t, const char *fmt, va_list ap)
@@ -227,7 +227,7 @@ long long status_field(const char *name, int base)
 
 void tally_confined(struct tally *t)
 {
-	static const char *const caps[] = {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"};
+	static const char *const caps[] = { "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb" };
 
 	t->attempts++;
 	for (size_t i = 0; i < sizeof(caps) / sizeof(caps[0]); i++)

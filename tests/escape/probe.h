@@ -51,7 +51,7 @@ void tally_error(struct tally *t, const char *fmt, ...) __attribute__((format(pr
 /* `r` is a raw result. >= 0: escaped. One of the listed errnos: blocked. Any other: error. */
 void tally_expect_list(struct tally *t, const char *what, long r, const int *errnos);
 #define tally_expect(t, what, r, ...)                                                              \
-	tally_expect_list((t), (what), (r), (const int[]){__VA_ARGS__, 0})
+	tally_expect_list((t), (what), (r), (const int[]){ __VA_ARGS__, 0 })
 /* The verdict; an empty tally is an error, since nothing was tried. */
 int tally_result(const struct tally *t);
 

@@ -46,7 +46,7 @@ static const char *field(const char *name, char *buf, size_t n)
 
 static int cp_01(int argc, char **argv, char *detail, size_t n)
 {
-	static const char *const sets[] = {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"};
+	static const char *const sets[] = { "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb" };
 	struct tally t;
 	char value[64];
 
@@ -98,7 +98,7 @@ static int cp_03(int argc, char **argv, char *detail, size_t n)
 
 	tally_init(&t, detail, n);
 	for (int i = 0; i < argc; i++) {
-		char out[512] = "", *args[4] = {argv[i]};
+		char out[512] = "", *args[4] = { argv[i] };
 		size_t used = 0;
 		ssize_t r;
 		pid_t pid;
@@ -177,9 +177,9 @@ static long change_ids(void *p)
 
 static int cp_04(int argc, char **argv, char *detail, size_t n)
 {
-	static const long ids[] = {0,     1,      2,      33,     999,       1001,
-	                           65534, 100000, 200000, 524288, 0x7ffffffe};
-	static const gid_t groups[] = {0, 27, 999};
+	static const long ids[] = { 0,     1,      2,      33,     999,       1001,
+		                    65534, 100000, 200000, 524288, 0x7ffffffe };
+	static const gid_t groups[] = { 0, 27, 999 };
 	struct tally t;
 	unsigned escaped = 0;
 
@@ -188,17 +188,17 @@ static int cp_04(int argc, char **argv, char *detail, size_t n)
 	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]) && escaped < 4; i++) {
 		long id = ids[i];
 		const struct ids calls[] = {
-			{SYS_setuid, id, 0, 0},
-			{SYS_setgid, id, 0, 0},
-			{SYS_setreuid, id, id, 0},
-			{SYS_setregid, id, id, 0},
-			{SYS_setresuid, id, id, id},
-			{SYS_setresgid, id, id, id},
-			{SYS_setresuid, -1, -1, id},
-			{SYS_setresgid, -1, -1, id},
-			{SYS_setfsuid, id, 0, 0},
-			{SYS_setfsgid, id, 0, 0},
-			{SYS_setgroups, 3, (long)groups, 0},
+			{ SYS_setuid, id, 0, 0 },
+			{ SYS_setgid, id, 0, 0 },
+			{ SYS_setreuid, id, id, 0 },
+			{ SYS_setregid, id, id, 0 },
+			{ SYS_setresuid, id, id, id },
+			{ SYS_setresgid, id, id, id },
+			{ SYS_setresuid, -1, -1, id },
+			{ SYS_setresgid, -1, -1, id },
+			{ SYS_setfsuid, id, 0, 0 },
+			{ SYS_setfsgid, id, 0, 0 },
+			{ SYS_setgroups, 3, (long)groups, 0 },
 		};
 
 		if (id == (long)geteuid())
@@ -220,7 +220,7 @@ static int cp_04(int argc, char **argv, char *detail, size_t n)
 /* The map as code sees it: host ids are not in it, but their number is. */
 static int cp_05(int argc, char **argv, char *detail, size_t n)
 {
-	static const char *const maps[] = {"/proc/self/uid_map", "/proc/self/gid_map"};
+	static const char *const maps[] = { "/proc/self/uid_map", "/proc/self/gid_map" };
 	char text[512];
 	struct tally t;
 
@@ -253,7 +253,7 @@ static int cp_05(int argc, char **argv, char *detail, size_t n)
 
 static long set_caps(void *p)
 {
-	struct __user_cap_header_struct h = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_header_struct h = { _LINUX_CAPABILITY_VERSION_3, 0 };
 	struct __user_cap_data_struct d[2];
 
 	(void)p;
@@ -344,9 +344,9 @@ static long set_persona(void *p)
 
 static int cp_08(int argc, char **argv, char *detail, size_t n)
 {
-	static const long bad[] = {0x0400000, 0x0040000, 0x0020000, 0x0100000, 0x0200000,
-	                           0x0800000, 0x8000000, 0x0000008, 0x0060000};
-	struct persona query = {0xffffffff};
+	static const long bad[] = { 0x0400000, 0x0040000, 0x0020000, 0x0100000, 0x0200000,
+		                    0x0800000, 0x8000000, 0x0000008, 0x0060000 };
+	struct persona query = { 0xffffffff };
 	struct tally t;
 	int sig;
 	long r;
@@ -354,7 +354,7 @@ static int cp_08(int argc, char **argv, char *detail, size_t n)
 	(void)argc, (void)argv;
 	tally_init(&t, detail, n);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		struct persona p = {bad[i]};
+		struct persona p = { bad[i] };
 		char what[48];
 
 		snprintf(what, sizeof(what), "personality(%#lx)", bad[i]);
@@ -384,22 +384,22 @@ static long do_prctl(void *p)
 static int cp_09(int argc, char **argv, char *detail, size_t n)
 {
 	struct prctl_call calls[] = {
-		{"PR_SET_MM", {35, 6 /* START_BRK */, 4096}, false},
-		{"PR_SET_MM_MAP", {35, 14}, false},
-		{"PR_SET_PTRACER", {0x59616d61, -1}, false},
-		{"PR_SET_TSC", {26, 1}, false},
-		{"PR_SCHED_CORE", {62, 0, 0, 0, 0}, false},
-		{"PR_SET_DUMPABLE", {4, 0}, false},
-		{"PR_SET_SECCOMP", {22, 1}, false},
-		{"PR_SET_MDWE", {65, 1}, false},
-		{"PR_SET_IO_FLUSHER", {57, 1}, false},
-		{"PR_SET_SYSCALL_USER_DISPATCH", {59, 0}, false},
-		{"PR_SET_SPECULATION_CTRL", {53, 0, 2}, false},
-		{"PR_MCE_KILL", {33, 1, 1}, false},
-		{"PR_SET_UNALIGN", {6, 1}, false},
-		{"PR_SET_CHILD_SUBREAPER", {36, 1}, true},
-		{"PR_SET_NAME", {15, (long)"probe"}, true},
-		{"PR_SET_PDEATHSIG", {1, 0}, true},
+		{ "PR_SET_MM", { 35, 6 /* START_BRK */, 4096 }, false },
+		{ "PR_SET_MM_MAP", { 35, 14 }, false },
+		{ "PR_SET_PTRACER", { 0x59616d61, -1 }, false },
+		{ "PR_SET_TSC", { 26, 1 }, false },
+		{ "PR_SCHED_CORE", { 62, 0, 0, 0, 0 }, false },
+		{ "PR_SET_DUMPABLE", { 4, 0 }, false },
+		{ "PR_SET_SECCOMP", { 22, 1 }, false },
+		{ "PR_SET_MDWE", { 65, 1 }, false },
+		{ "PR_SET_IO_FLUSHER", { 57, 1 }, false },
+		{ "PR_SET_SYSCALL_USER_DISPATCH", { 59, 0 }, false },
+		{ "PR_SET_SPECULATION_CTRL", { 53, 0, 2 }, false },
+		{ "PR_MCE_KILL", { 33, 1, 1 }, false },
+		{ "PR_SET_UNALIGN", { 6, 1 }, false },
+		{ "PR_SET_CHILD_SUBREAPER", { 36, 1 }, true },
+		{ "PR_SET_NAME", { 15, (long)"probe" }, true },
+		{ "PR_SET_PDEATHSIG", { 1, 0 }, true },
 	};
 	struct tally t;
 	int sig;
@@ -443,7 +443,7 @@ static int cp_10(int argc, char **argv, char *detail, size_t n)
 }
 
 const struct probe probes_cp[] = {
-	{"CP-01", cp_01}, {"CP-02", cp_02}, {"CP-03", cp_03}, {"CP-04", cp_04},
-	{"CP-05", cp_05}, {"CP-06", cp_06}, {"CP-07", cp_07}, {"CP-08", cp_08},
-	{"CP-09", cp_09}, {"CP-10", cp_10}, {NULL, NULL},
+	{ "CP-01", cp_01 }, { "CP-02", cp_02 }, { "CP-03", cp_03 }, { "CP-04", cp_04 },
+	{ "CP-05", cp_05 }, { "CP-06", cp_06 }, { "CP-07", cp_07 }, { "CP-08", cp_08 },
+	{ "CP-09", cp_09 }, { "CP-10", cp_10 }, { NULL, NULL },
 };

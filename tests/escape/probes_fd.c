@@ -84,11 +84,11 @@ static long send_fds(int sock, int fd, unsigned count)
 		char buf[CMSG_SPACE(sizeof(int) * SCM_MAX_FD)];
 		struct cmsghdr align;
 	} u;
-	struct iovec iov = {.iov_base = (void *)"x", .iov_len = 1};
-	struct msghdr msg = {.msg_iov = &iov,
-	                     .msg_iovlen = 1,
-	                     .msg_control = u.buf,
-	                     .msg_controllen = CMSG_SPACE(sizeof(int) * count)};
+	struct iovec iov = { .iov_base = (void *)"x", .iov_len = 1 };
+	struct msghdr msg = { .msg_iov = &iov,
+		              .msg_iovlen = 1,
+		              .msg_control = u.buf,
+		              .msg_controllen = CMSG_SPACE(sizeof(int) * count) };
 	struct cmsghdr *c;
 
 	memset(&u, 0, sizeof(u));
@@ -128,12 +128,12 @@ static long send_creds(int sock, pid_t pid, uid_t uid, gid_t gid)
 		char buf[CMSG_SPACE(sizeof(struct ucred))];
 		struct cmsghdr align;
 	} u;
-	struct ucred cred = {.pid = pid, .uid = uid, .gid = gid};
-	struct iovec iov = {.iov_base = (void *)"x", .iov_len = 1};
-	struct msghdr msg = {.msg_iov = &iov,
-	                     .msg_iovlen = 1,
-	                     .msg_control = u.buf,
-	                     .msg_controllen = sizeof(u.buf)};
+	struct ucred cred = { .pid = pid, .uid = uid, .gid = gid };
+	struct iovec iov = { .iov_base = (void *)"x", .iov_len = 1 };
+	struct msghdr msg = { .msg_iov = &iov,
+		              .msg_iovlen = 1,
+		              .msg_control = u.buf,
+		              .msg_controllen = sizeof(u.buf) };
 	struct cmsghdr *c;
 
 	memset(&u, 0, sizeof(u));
@@ -148,7 +148,7 @@ static long send_creds(int sock, pid_t pid, uid_t uid, gid_t gid)
 static int fd_05(int argc, char **argv, char *detail, size_t n)
 {
 	int one = 1, pair[2];
-	struct ucred peer = {0};
+	struct ucred peer = { 0 };
 	socklen_t len = sizeof(peer);
 	struct tally t;
 
@@ -225,8 +225,8 @@ static void write_exe_later(struct tally *t, const char *file)
 	int fd;
 
 	if (pid == 0) {
-		char *args[] = {(char *)(uintptr_t)file, (char *)"FD-09", (char *)"--wait", NULL};
-		char *env[] = {NULL};
+		char *args[] = { (char *)(uintptr_t)file, (char *)"FD-09", (char *)"--wait", NULL };
+		char *env[] = { NULL };
 
 		execve(file, args, env);
 		_exit(1);
@@ -263,7 +263,8 @@ static int fd_09(int argc, char **argv, char *detail, size_t n)
 /* FD-10: a program from memory is as confined as any other. */
 static int fd_10(int argc, char **argv, char *detail, size_t n)
 {
-	char *args[] = {(char *)"probe", (char *)"FD-10", (char *)"again", NULL}, *env[] = {NULL};
+	char *args[] = { (char *)"probe", (char *)"FD-10", (char *)"again", NULL },
+	     *env[] = { NULL };
 	struct tally t;
 	long r;
 	int fd;
@@ -292,7 +293,7 @@ static int fd_12(int argc, char **argv, char *detail, size_t n)
 	struct itimerval timer;
 	struct tally t;
 	struct rlimit core;
-	stack_t ss = {0};
+	stack_t ss = { 0 };
 	mode_t mask = umask(077);
 	long long v;
 	int death = -1, sid;
@@ -332,6 +333,7 @@ static int fd_12(int argc, char **argv, char *detail, size_t n)
 }
 
 const struct probe probes_fd[] = {
-	{"FD-01", fd_01}, {"FD-03", fd_03}, {"FD-04", fd_04}, {"FD-05", fd_05}, {"FD-06", fd_06},
-	{"FD-09", fd_09}, {"SU-06", fd_09}, {"FD-10", fd_10}, {"FD-12", fd_12}, {NULL, NULL},
+	{ "FD-01", fd_01 }, { "FD-03", fd_03 }, { "FD-04", fd_04 }, { "FD-05", fd_05 },
+	{ "FD-06", fd_06 }, { "FD-09", fd_09 }, { "SU-06", fd_09 }, { "FD-10", fd_10 },
+	{ "FD-12", fd_12 }, { NULL, NULL },
 };

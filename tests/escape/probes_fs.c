@@ -163,8 +163,8 @@ static int fs_02(int argc, char **argv, char *detail, size_t n)
 static void change(struct tally *t, const char *dir, const char *file, bool gentle)
 {
 	const char *new = joined(dir, "fs-03-new");
-	struct timespec now[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_NOW}};
-	struct stat st = {.st_mode = 0644};
+	struct timespec now[2] = { { .tv_nsec = UTIME_NOW }, { .tv_nsec = UTIME_NOW } };
+	struct stat st = { .st_mode = 0644 };
 	long r;
 
 #define REFUSED(what, call)                                                                        \
@@ -233,8 +233,8 @@ static void setid_result(struct tally *t, const char *what, const char *path, lo
 
 static void setid_in(struct tally *t, const char *dir)
 {
-	static const mode_t modes[] = {04755, 02755, 06777};
-	static const uint32_t fcap[] = {0x02000001, ~0u, ~0u, ~0u, ~0u};
+	static const mode_t modes[] = { 04755, 02755, 06777 };
+	static const uint32_t fcap[] = { 0x02000001, ~0u, ~0u, ~0u, ~0u };
 	const char *path = joined(dir, "fs-04");
 	int fd;
 
@@ -291,10 +291,10 @@ static int fs_05(int argc, char **argv, char *detail, size_t n)
 		mode_t type;
 		unsigned major, minor;
 	} nodes[] = {
-		{"null", S_IFCHR, 1, 3},
-		{"mem", S_IFCHR, 1, 1},
-		{"loop", S_IFBLK, 7, 0},
-		{"whiteout", S_IFCHR, 0, 0},
+		{ "null", S_IFCHR, 1, 3 },
+		{ "mem", S_IFCHR, 1, 1 },
+		{ "loop", S_IFBLK, 7, 0 },
+		{ "whiteout", S_IFCHR, 0, 0 },
 	};
 	struct tally t;
 
@@ -372,8 +372,8 @@ static int fs_07(int argc, char **argv, char *detail, size_t n)
 		"/proc/self/root/../..",         "/proc/thread-self/root",
 		"/proc/self/task/%d/root/..",    "/proc/self/fd/%d/../../..",
 	};
-	static const char *const other[] = {"/proc/1/root", "/proc/1/cwd", "/proc/1/exe",
-	                                    "/proc/1/fd/0"};
+	static const char *const other[] = { "/proc/1/root", "/proc/1/cwd", "/proc/1/exe",
+		                             "/proc/1/fd/0" };
 	int fd = try_open(".", O_RDONLY | O_DIRECTORY);
 	struct tally t;
 
@@ -429,10 +429,10 @@ static int fs_09(int argc, char **argv, char *detail, size_t n)
 		const char *what, *target;
 		unsigned long flags;
 	} changes[] = {
-		{"make / shared", "/", MS_REC | MS_SHARED},
-		{"make / private", "/", MS_REC | MS_PRIVATE},
-		{"remount /", "/", MS_REMOUNT | MS_BIND},
-		{"remount /usr read-write", "/usr", MS_REMOUNT | MS_BIND},
+		{ "make / shared", "/", MS_REC | MS_SHARED },
+		{ "make / private", "/", MS_REC | MS_PRIVATE },
+		{ "remount /", "/", MS_REMOUNT | MS_BIND },
+		{ "remount /usr read-write", "/usr", MS_REMOUNT | MS_BIND },
 	};
 	struct tally t;
 
@@ -455,8 +455,8 @@ static int fs_09(int argc, char **argv, char *detail, size_t n)
 /* FS-10 TEXT...: no TEXT in what the kernel says about the mounts. */
 static int fs_10(int argc, char **argv, char *detail, size_t n)
 {
-	static const char *const files[] = {"/proc/self/mountinfo", "/proc/self/mounts",
-	                                    "/proc/self/mountstats"};
+	static const char *const files[] = { "/proc/self/mountinfo", "/proc/self/mounts",
+		                             "/proc/self/mountstats" };
 	static char text[1 << 16];
 	struct tally t;
 	struct statfs sf;
@@ -480,11 +480,11 @@ static int fs_10(int argc, char **argv, char *detail, size_t n)
 /* FS-11: overlayfs' private names mean nothing. */
 static int fs_11(int argc, char **argv, char *detail, size_t n)
 {
-	static const char *const denied[] = {"trusted.overlay.opaque", "trusted.overlay.redirect",
-	                                     "trusted.overlay.metacopy", "security.evm",
-	                                     "security.ima"};
-	static const char *const ignored[] = {"user.overlay.opaque", "user.overlay.redirect",
-	                                      "user.overlay.metacopy", "user.overlay.whiteout"};
+	static const char *const denied[] = { "trusted.overlay.opaque", "trusted.overlay.redirect",
+		                              "trusted.overlay.metacopy", "security.evm",
+		                              "security.ima" };
+	static const char *const ignored[] = { "user.overlay.opaque", "user.overlay.redirect",
+		                               "user.overlay.metacopy", "user.overlay.whiteout" };
 	struct tally t;
 	struct stat before, after;
 
@@ -516,7 +516,7 @@ static int fs_11(int argc, char **argv, char *detail, size_t n)
 /* execve's failure, or 0: the copy ran. */
 static long exec_copy(void *arg)
 {
-	char *args[] = {(char *)"probe", (char *)"--list", NULL}, *env[] = {NULL};
+	char *args[] = { (char *)"probe", (char *)"--list", NULL }, *env[] = { NULL };
 	int null = try_open("/dev/null", O_WRONLY);
 	pid_t pid;
 	int p[2], status;
@@ -604,7 +604,7 @@ static int fs_14(int argc, char **argv, char *detail, size_t n)
 	struct {
 		struct file_handle h;
 		unsigned char data[128];
-	} handle = {.h = {.handle_bytes = 128}};
+	} handle = { .h = { .handle_bytes = 128 } };
 	int mount_id = 0, root = try_open("/", O_RDONLY | O_DIRECTORY);
 	struct tally t;
 
@@ -630,8 +630,8 @@ static int fs_17(int argc, char **argv, char *detail, size_t n)
 	struct {
 		struct file_dedupe_range head;
 		struct file_dedupe_range_info info;
-	} dedupe = {.head = {.src_length = 4096, .dest_count = 1}};
-	struct fsxattr fsx = {.fsx_projid = 4242};
+	} dedupe = { .head = { .src_length = 4096, .dest_count = 1 } };
+	struct fsxattr fsx = { .fsx_projid = 4242 };
 	int fd = (int)RAW(SYS_openat, AT_FDCWD, "fs-17", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	int other = try_open("/usr/bin/env", O_RDONLY), flags;
 	struct tally t;
@@ -677,7 +677,7 @@ static void on_dnotify(int sig)
 
 static int fs_18(int argc, char **argv, char *detail, size_t n)
 {
-	struct pollfd pfd = {.events = POLLIN};
+	struct pollfd pfd = { .events = POLLIN };
 	struct timespec start, now;
 	struct tally t;
 	int dir;
@@ -715,8 +715,9 @@ static int fs_18(int argc, char **argv, char *detail, size_t n)
 }
 
 const struct probe probes_fs[] = {
-	{"FS-01", fs_01}, {"FS-02", fs_02}, {"FS-03", fs_03}, {"FS-04", fs_04}, {"FS-05", fs_05},
-	{"FS-06", fs_06}, {"FS-07", fs_07}, {"FS-08", fs_08}, {"FS-09", fs_09}, {"FS-10", fs_10},
-	{"FS-11", fs_11}, {"FS-12", fs_12}, {"FS-13", fs_13}, {"FS-14", fs_14}, {"FS-17", fs_17},
-	{"FS-18", fs_18}, {NULL, NULL},
+	{ "FS-01", fs_01 }, { "FS-02", fs_02 }, { "FS-03", fs_03 }, { "FS-04", fs_04 },
+	{ "FS-05", fs_05 }, { "FS-06", fs_06 }, { "FS-07", fs_07 }, { "FS-08", fs_08 },
+	{ "FS-09", fs_09 }, { "FS-10", fs_10 }, { "FS-11", fs_11 }, { "FS-12", fs_12 },
+	{ "FS-13", fs_13 }, { "FS-14", fs_14 }, { "FS-17", fs_17 }, { "FS-18", fs_18 },
+	{ NULL, NULL },
 };

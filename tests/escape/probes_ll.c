@@ -29,7 +29,7 @@
 
 static void sleep_ms(long ms)
 {
-	struct timespec ts = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+	struct timespec ts = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
 
 	nanosleep(&ts, NULL);
 }
@@ -52,9 +52,9 @@ static void rewrite(struct tally *t, const char *path)
 /* What the mounts leave open and only the rules close. */
 static int ll_01(int argc, char **argv, char *detail, size_t n)
 {
-	static const char *const dirs[] = {"/", "/etc", "/usr", "/usr/bin", "/dev", "/proc/self"};
-	static const char *const files[] = {"/proc/self/comm", "/proc/self/oom_score_adj",
-	                                    "/proc/self/timerslack_ns"};
+	static const char *const dirs[] = { "/", "/etc", "/usr", "/usr/bin", "/dev", "/proc/self" };
+	static const char *const files[] = { "/proc/self/comm", "/proc/self/oom_score_adj",
+		                             "/proc/self/timerslack_ns" };
 	struct tally t;
 
 	(void)argc, (void)argv;
@@ -176,9 +176,10 @@ static int ll_03(int argc, char **argv, char *detail, size_t n)
 /* TCP on every kind of port. */
 static int ll_04(int argc, char **argv, char *detail, size_t n)
 {
-	struct sockaddr_in any = {.sin_family = AF_INET};
-	struct sockaddr_in lo = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	struct sockaddr_in6 any6 = {.sin6_family = AF_INET6};
+	struct sockaddr_in any = { .sin_family = AF_INET };
+	struct sockaddr_in lo = { .sin_family = AF_INET,
+		                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in6 any6 = { .sin6_family = AF_INET6 };
 	socklen_t len = sizeof(lo);
 	struct tally t;
 	int s, c, r;
@@ -245,12 +246,12 @@ static int ll_05(int argc, char **argv, char *detail, size_t n)
 
 static int send_fd(int sock, int fd)
 {
-	char byte = 0, control[CMSG_SPACE(sizeof(int))] = {0};
-	struct iovec v = {&byte, 1};
-	struct msghdr m = {.msg_iov = &v,
-	                   .msg_iovlen = 1,
-	                   .msg_control = control,
-	                   .msg_controllen = sizeof(control)};
+	char byte = 0, control[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec v = { &byte, 1 };
+	struct msghdr m = { .msg_iov = &v,
+		            .msg_iovlen = 1,
+		            .msg_control = control,
+		            .msg_controllen = sizeof(control) };
 	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 
 	c->cmsg_level = SOL_SOCKET;
@@ -262,12 +263,12 @@ static int send_fd(int sock, int fd)
 
 static int recv_fd(int sock)
 {
-	char byte, control[CMSG_SPACE(sizeof(int))] = {0};
-	struct iovec v = {&byte, 1};
-	struct msghdr m = {.msg_iov = &v,
-	                   .msg_iovlen = 1,
-	                   .msg_control = control,
-	                   .msg_controllen = sizeof(control)};
+	char byte, control[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec v = { &byte, 1 };
+	struct msghdr m = { .msg_iov = &v,
+		            .msg_iovlen = 1,
+		            .msg_control = control,
+		            .msg_controllen = sizeof(control) };
 	struct cmsghdr *c;
 	int fd;
 
@@ -307,7 +308,7 @@ static int run_filtered(int sock, char **argv)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
-	struct sock_fprog prog = {sizeof(code) / sizeof(code[0]), code};
+	struct sock_fprog prog = { sizeof(code) / sizeof(code[0]), code };
 	long fd;
 
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
@@ -335,7 +336,7 @@ static int with_abi(long abi, char **argv)
 	close(sv[1]);
 	listener = recv_fd(sv[0]);
 	while (waitpid(pid, &st, WNOHANG) == 0) {
-		struct pollfd p = {listener, POLLIN, 0};
+		struct pollfd p = { listener, POLLIN, 0 };
 
 		if (listener < 0 || poll(&p, 1, 20) <= 0)
 			continue;
@@ -362,6 +363,6 @@ static int ll_06(int argc, char **argv, char *detail, size_t n)
 }
 
 const struct probe probes_ll[] = {
-	{"LL-01", ll_01}, {"LL-02", ll_02}, {"LL-03", ll_03}, {"LL-04", ll_04},
-	{"LL-05", ll_05}, {"LL-06", ll_06}, {NULL, NULL},
+	{ "LL-01", ll_01 }, { "LL-02", ll_02 }, { "LL-03", ll_03 }, { "LL-04", ll_04 },
+	{ "LL-05", ll_05 }, { "LL-06", ll_06 }, { NULL, NULL },
 };

@@ -62,14 +62,15 @@ static void attempt_list(struct tally *t, const char *what, long (*fn)(void *), 
 }
 
 #define attempt(t, what, fn, arg, ...)                                                             \
-	attempt_list((t), (what), (fn), (arg), (const int[]){__VA_ARGS__, 0})
+	attempt_list((t), (what), (fn), (arg), (const int[]){ __VA_ARGS__, 0 })
 
 static const struct {
 	const char *name;
 	long flag;
 } kinds[] = {
-	{"mnt", 0x00020000},  {"cgroup", 0x02000000}, {"uts", 0x04000000}, {"ipc", 0x08000000},
-	{"user", 0x10000000}, {"pid", 0x20000000},    {"net", 0x40000000}, {"time", NEW_TIME},
+	{ "mnt", 0x00020000 }, { "cgroup", 0x02000000 }, { "uts", 0x04000000 },
+	{ "ipc", 0x08000000 }, { "user", 0x10000000 },   { "pid", 0x20000000 },
+	{ "net", 0x40000000 }, { "time", NEW_TIME },
 };
 
 #define N_KINDS  (sizeof(kinds) / sizeof(kinds[0]))
@@ -101,10 +102,10 @@ static int ns_01(int argc, char **argv, char *detail, size_t n)
 
 static void try_flags(struct tally *t, long flags, unsigned *left)
 {
-	struct call un = {SYS_unshare, {flags}};
-	struct call cl = {SYS_clone, {(flags & ~NEW_TIME) | SIGCHLD}};
-	uint64_t args[8] = {(uint64_t)flags, 0, 0, 0, SIGCHLD};
-	struct call cl3 = {SYS_clone3, {(long)args, sizeof(args)}};
+	struct call un = { SYS_unshare, { flags } };
+	struct call cl = { SYS_clone, { (flags & ~NEW_TIME) | SIGCHLD } };
+	uint64_t args[8] = { (uint64_t)flags, 0, 0, 0, SIGCHLD };
+	struct call cl3 = { SYS_clone3, { (long)args, sizeof(args) } };
 	char what[64];
 
 	if (*left == 0)
@@ -137,9 +138,9 @@ static int ns_02(int argc, char **argv, char *detail, size_t n)
 	try_flags(&t, NEW_ALL, &left);
 	try_flags(&t, NEW_ALL & ~NEW_USER, &left);
 	{
-		uint64_t args[8] = {0, 0, 0, 0, SIGCHLD};
-		struct call un = {SYS_unshare, {0x10000000}};
-		struct call plain = {SYS_clone3, {(long)args, sizeof(args)}};
+		uint64_t args[8] = { 0, 0, 0, 0, SIGCHLD };
+		struct call un = { SYS_unshare, { 0x10000000 } };
+		struct call plain = { SYS_clone3, { (long)args, sizeof(args) } };
 
 		tally_note(&t, "unshare=%s", errno_name((int)-in_child(do_call, &un, &sig)));
 		tally_note(&t, "clone3=%s", errno_name((int)-in_child(do_call, &plain, &sig)));
@@ -149,15 +150,15 @@ static int ns_02(int argc, char **argv, char *detail, size_t n)
 
 static int ns_03(int argc, char **argv, char *detail, size_t n)
 {
-	static const char *const whose[] = {"self", "1"};
-	pid_t pids[] = {getpid(), getppid(), 1};
+	static const char *const whose[] = { "self", "1" };
+	pid_t pids[] = { getpid(), getppid(), 1 };
 	struct tally t;
 
 	(void)argc, (void)argv;
 	tally_init(&t, detail, n);
 	for (size_t w = 0; w < 2; w++) {
 		for (size_t i = 0; i < N_KINDS; i++) {
-			struct call c = {SYS_setns, {0}};
+			struct call c = { SYS_setns, { 0 } };
 			char path[64];
 			int fd;
 
@@ -178,7 +179,7 @@ static int ns_03(int argc, char **argv, char *detail, size_t n)
 		}
 	}
 	for (size_t i = 0; i < sizeof(pids) / sizeof(pids[0]); i++) {
-		struct call c = {SYS_setns, {0}};
+		struct call c = { SYS_setns, { 0 } };
 		long fd = RAW(SYS_pidfd_open, pids[i], 0);
 
 		if (fd < 0)
@@ -282,7 +283,7 @@ static long tree_clone(void *p)
 
 static long tree_clone_attr(void *p)
 {
-	uint64_t attr[4] = {0};
+	uint64_t attr[4] = { 0 };
 
 	(void)p;
 	own_mounts();
@@ -320,7 +321,7 @@ static long pick_fs(void *p)
 
 static long set_attr(void *p)
 {
-	uint64_t attr[4] = {0, 1 | 2 | 4 /* clear ro, nosuid, nodev */};
+	uint64_t attr[4] = { 0, 1 | 2 | 4 /* clear ro, nosuid, nodev */ };
 
 	(void)p;
 	own_mounts();
@@ -331,29 +332,29 @@ static const struct {
 	const char *name;
 	long (*fn)(void *);
 } mount_calls[] = {
-	{"mount(tmpfs)", mount_tmpfs},
-	{"mount(proc)", mount_proc},
-	{"mount(bind)", mount_bind},
-	{"remount /", mount_remount},
-	{"remount /usr", mount_remount_usr},
-	{"mount(shared)", mount_propagate},
-	{"umount2 /proc", umount_proc},
-	{"umount2 /", umount_root},
-	{"pivot_root", do_pivot},
-	{"chroot", do_chroot},
-	{"open_tree", tree_clone},
-	{"open_tree_attr", tree_clone_attr},
-	{"move_mount", move_root},
-	{"fsopen", new_fs},
-	{"fspick", pick_fs},
-	{"mount_setattr", set_attr},
+	{ "mount(tmpfs)", mount_tmpfs },
+	{ "mount(proc)", mount_proc },
+	{ "mount(bind)", mount_bind },
+	{ "remount /", mount_remount },
+	{ "remount /usr", mount_remount_usr },
+	{ "mount(shared)", mount_propagate },
+	{ "umount2 /proc", umount_proc },
+	{ "umount2 /", umount_root },
+	{ "pivot_root", do_pivot },
+	{ "chroot", do_chroot },
+	{ "open_tree", tree_clone },
+	{ "open_tree_attr", tree_clone_attr },
+	{ "move_mount", move_root },
+	{ "fsopen", new_fs },
+	{ "fspick", pick_fs },
+	{ "mount_setattr", set_attr },
 };
 
 /* EINVAL: what a locked mount answers. ENOSYS: an older kernel. */
 static int ns_04(int argc, char **argv, char *detail, size_t n)
 {
 	struct tally t;
-	uint64_t req[4] = {24, ~0ULL}, ids[4];
+	uint64_t req[4] = { 24, ~0ULL }, ids[4];
 	int sig;
 
 	(void)argc, (void)argv;
@@ -379,7 +380,7 @@ static int ns_04(int argc, char **argv, char *detail, size_t n)
 
 static int ns_07(int argc, char **argv, char *detail, size_t n)
 {
-	struct call un = {SYS_unshare, {NEW_USER}};
+	struct call un = { SYS_unshare, { NEW_USER } };
 	struct tally t;
 	int sig;
 
@@ -411,7 +412,7 @@ static int ns_08(int argc, char **argv, char *detail, size_t n)
 {
 	struct call c;
 	struct tally t;
-	char info[128] = {0};
+	char info[128] = { 0 };
 	long pid;
 
 	tally_init(&t, detail, n);
@@ -420,17 +421,17 @@ static int ns_08(int argc, char **argv, char *detail, size_t n)
 		return tally_result(&t);
 	}
 	pid = strtol(argv[0], NULL, 10);
-	c = (struct call){SYS_pidfd_open, {pid}};
+	c = (struct call){ SYS_pidfd_open, { pid } };
 	attempt(&t, "pidfd_open", do_call, &c, ESRCH, EPERM);
-	c = (struct call){SYS_kill, {-pid, 0}};
+	c = (struct call){ SYS_kill, { -pid, 0 } };
 	attempt(&t, "kill(-pgrp, 0)", do_call, &c, ESRCH, EPERM);
-	c = (struct call){SYS_tgkill, {pid, pid, 0}};
+	c = (struct call){ SYS_tgkill, { pid, pid, 0 } };
 	attempt(&t, "tgkill", do_call, &c, ESRCH, EPERM);
 	info[8] = -1; /* si_code SI_QUEUE */
 	memset(info + 8, 0xff, 4);
-	c = (struct call){SYS_rt_sigqueueinfo, {pid, SIGURG, (long)info}};
+	c = (struct call){ SYS_rt_sigqueueinfo, { pid, SIGURG, (long)info } };
 	attempt(&t, "rt_sigqueueinfo", do_call, &c, ESRCH, EPERM);
-	c = (struct call){SYS_kill, {pid, SIGTERM}};
+	c = (struct call){ SYS_kill, { pid, SIGTERM } };
 	attempt(&t, "kill", do_call, &c, ESRCH, EPERM);
 	if (argc > 1 && strcmp(argv[1], "all") == 0) {
 		/* SIGURG: ignored unless somebody waits for it, as the canary does. */
@@ -559,8 +560,8 @@ static long write_offsets(void *p)
 
 static int ns_13(int argc, char **argv, char *detail, size_t n)
 {
-	struct timespec bad = {.tv_sec = 1, .tv_nsec = -1};
-	struct timex tx = {0};
+	struct timespec bad = { .tv_sec = 1, .tv_nsec = -1 };
+	struct timex tx = { 0 };
 	struct tally t;
 
 	(void)argc, (void)argv;
@@ -644,10 +645,10 @@ static int ns_14(int argc, char **argv, char *detail, size_t n)
 }
 
 const struct probe probes_ns[] = {
-	{"NS-01", ns_01}, {"NS-02", ns_02}, {"NS-03", ns_03}, {"NS-04", ns_04},
-	{"NS-05", ns_04}, /* the same attempts, with layers taken away by the test */
-	{"NS-06", ns_04}, {"NS-07", ns_07}, {"NS-08", ns_08}, {"NS-09", ns_09},
-	{"NS-10", ns_10}, {"NS-11", ns_11}, {"NS-12", ns_02}, /* what a nested sandbox would begin
-                                                                 with */
-	{"NS-13", ns_13}, {"NS-14", ns_14}, {NULL, NULL},
+	{ "NS-01", ns_01 }, { "NS-02", ns_02 }, { "NS-03", ns_03 }, { "NS-04", ns_04 },
+	{ "NS-05", ns_04 }, /* the same attempts, with layers taken away by the test */
+	{ "NS-06", ns_04 }, { "NS-07", ns_07 }, { "NS-08", ns_08 }, { "NS-09", ns_09 },
+	{ "NS-10", ns_10 }, { "NS-11", ns_11 }, { "NS-12", ns_02 }, /* what a nested sandbox would
+	                                                               begin with */
+	{ "NS-13", ns_13 }, { "NS-14", ns_14 }, { NULL, NULL },
 };

@@ -36,7 +36,7 @@ static long now_ms(void)
 
 static void pause_ms(long ms)
 {
-	struct timespec ts = {ms / 1000, ms % 1000 * 1000000};
+	struct timespec ts = { ms / 1000, ms % 1000 * 1000000 };
 
 	(void)nanosleep(&ts, NULL);
 }
@@ -63,8 +63,8 @@ static void on_alarm(int sig)
 /* A pipe of its own, so that nobody can end the wait by closing something. */
 static void busy_read(long end)
 {
-	struct sigaction wake = {.sa_handler = on_alarm}; /* not restarting */
-	struct itimerval timer = {.it_value = {0, (end - now_ms()) % 1000 * 1000}};
+	struct sigaction wake = { .sa_handler = on_alarm }; /* not restarting */
+	struct itimerval timer = { .it_value = { 0, (end - now_ms()) % 1000 * 1000 } };
 	char byte;
 	int p[2];
 
@@ -119,8 +119,8 @@ static const struct {
 	const char *name;
 	void (*run)(long end);
 } kinds[] = {
-	{"spin", busy_spin},   {"sleep", busy_sleep}, {"read", busy_read},
-	{"flood", busy_flood}, {"pty", busy_pty},
+	{ "spin", busy_spin },   { "sleep", busy_sleep }, { "read", busy_read },
+	{ "flood", busy_flood }, { "pty", busy_pty },
 };
 
 /* KIND MS: busy for MS whatever anybody asks. */
@@ -212,8 +212,8 @@ static int immutable(char *detail, size_t n)
 /* Long names, names of strange bytes, directories nobody may enter. */
 static int strange_names(char *detail, size_t n)
 {
-	static const char *const names[] = {" ",   "-rf",  "\n",           "\xff\xfe", "\\",
-	                                    "...", "a\tb", "\xe2\x80\xae", "\x1b[2J"};
+	static const char *const names[] = { " ",   "-rf",  "\n",           "\xff\xfe", "\\",
+		                             "...", "a\tb", "\xe2\x80\xae", "\x1b[2J" };
 	char longest[NAME_LEN + 1], sub[NAME_LEN + 3];
 	long made = 0;
 
@@ -250,6 +250,6 @@ static int pk10_tree(int argc, char **argv, char *detail, size_t n)
 }
 
 const struct probe probes_pk[] = {
-	{"PK-01", pk01_busy}, {"PK-04", pk04_churn}, {"PK-05", pk05_end},
-	{"PK-10", pk10_tree}, {NULL, NULL},
+	{ "PK-01", pk01_busy }, { "PK-04", pk04_churn }, { "PK-05", pk05_end },
+	{ "PK-10", pk10_tree }, { NULL, NULL },
 };

@@ -234,12 +234,12 @@ static int ps_06(int argc, char **argv, char *detail, size_t n)
 	static const struct {
 		const char *name, *value;
 	} writes[] = {
-		{"uid_map", "0 0 1\n"},    {"gid_map", "0 0 1\n"},
-		{"projid_map", "0 0 1\n"}, {"setgroups", "allow\n"},
-		{"loginuid", "0\n"},       {"sessionid", "0\n"},
-		{"attr/current", "x"},     {"attr/exec", "x"},
-		{"attr/keycreate", "x"},   {"attr/sockcreate", "x"},
-		{"attr/fscreate", "x"},    {"timens_offsets", "monotonic 9 0"},
+		{ "uid_map", "0 0 1\n" },    { "gid_map", "0 0 1\n" },
+		{ "projid_map", "0 0 1\n" }, { "setgroups", "allow\n" },
+		{ "loginuid", "0\n" },       { "sessionid", "0\n" },
+		{ "attr/current", "x" },     { "attr/exec", "x" },
+		{ "attr/keycreate", "x" },   { "attr/sockcreate", "x" },
+		{ "attr/fscreate", "x" },    { "timens_offsets", "monotonic 9 0" },
 	};
 	char path[64];
 	struct tally t;
@@ -263,8 +263,8 @@ static int ps_06(int argc, char **argv, char *detail, size_t n)
 /* PS-07 TEXT...: no TEXT in mounts; in cgroup every path is "/". */
 static int ps_07(int argc, char **argv, char *detail, size_t n)
 {
-	static const char *const files[] = {"/proc/self/mountinfo", "/proc/mounts",
-	                                    "/proc/self/cgroup"};
+	static const char *const files[] = { "/proc/self/mountinfo", "/proc/mounts",
+		                             "/proc/self/cgroup" };
 	static char text[TEXT_SIZE];
 	struct tally t;
 
@@ -290,9 +290,10 @@ static int ps_07(int argc, char **argv, char *detail, size_t n)
 /* PS-08 NAME PORT: the box's own network only. */
 static int ps_08(int argc, char **argv, char *detail, size_t n)
 {
-	static const char *const files[] = {
-		"/proc/net/unix", "/proc/self/net/unix", "/proc/net/tcp",  "/proc/net/tcp6",
-		"/proc/net/arp",  "/proc/net/dev",       "/proc/net/route"};
+	static const char *const files[] = { "/proc/net/unix", "/proc/self/net/unix",
+		                             "/proc/net/tcp",  "/proc/net/tcp6",
+		                             "/proc/net/arp",  "/proc/net/dev",
+		                             "/proc/net/route" };
 	static char text[TEXT_SIZE];
 	char port[16];
 	struct tally t;
@@ -354,10 +355,11 @@ static int ps_10(int argc, char **argv, char *detail, size_t n)
 /* PS-11: no second procfs, nor any other filesystem. */
 static int ps_11(int argc, char **argv, char *detail, size_t n)
 {
-	static const char *const types[] = {
-		"proc", "sysfs",  "cgroup",      "cgroup2", "debugfs", "tracefs",
-		"bpf",  "mqueue", "tmpfs",       "devpts",  "overlay", "ramfs",
-		"fuse", "nsfs",   "binfmt_misc", "ext4",    "pstore",  "configfs"};
+	static const char *const types[] = { "proc",    "sysfs",   "cgroup",      "cgroup2",
+		                             "debugfs", "tracefs", "bpf",         "mqueue",
+		                             "tmpfs",   "devpts",  "overlay",     "ramfs",
+		                             "fuse",    "nsfs",    "binfmt_misc", "ext4",
+		                             "pstore",  "configfs" };
 	struct tally t;
 
 	(void)argc, (void)argv;
@@ -381,11 +383,13 @@ static int ps_12(int argc, char **argv, char *detail, size_t n)
 		mode_t type;
 		unsigned major, minor;
 	} nodes[] = {
-		{"null", S_IFCHR, 1, 3},   {"zero", S_IFCHR, 1, 5},    {"full", S_IFCHR, 1, 7},
-		{"random", S_IFCHR, 1, 8}, {"urandom", S_IFCHR, 1, 9}, {"tty", S_IFCHR, 5, 0},
-		{"ptmx", 0, 0, 0},         {"pts", S_IFDIR, 0, 0},     {"shm", S_IFDIR, 0, 0},
-		{"fd", S_IFLNK, 0, 0},     {"stdin", S_IFLNK, 0, 0},   {"stdout", S_IFLNK, 0, 0},
-		{"stderr", S_IFLNK, 0, 0},
+		{ "null", S_IFCHR, 1, 3 },    { "zero", S_IFCHR, 1, 5 },
+		{ "full", S_IFCHR, 1, 7 },    { "random", S_IFCHR, 1, 8 },
+		{ "urandom", S_IFCHR, 1, 9 }, { "tty", S_IFCHR, 5, 0 },
+		{ "ptmx", 0, 0, 0 },          { "pts", S_IFDIR, 0, 0 },
+		{ "shm", S_IFDIR, 0, 0 },     { "fd", S_IFLNK, 0, 0 },
+		{ "stdin", S_IFLNK, 0, 0 },   { "stdout", S_IFLNK, 0, 0 },
+		{ "stderr", S_IFLNK, 0, 0 },
 	};
 	struct tally t;
 	struct dirent *e;
@@ -481,11 +485,11 @@ static void inject(struct tally *t, int fd, const char *where)
 		const char *name;
 		unsigned long request;
 	} ioctls[] = {
-		{"TIOCSTI", TIOCSTI},    {"TIOCLINUX", TIOCLINUX}, {"TIOCSCTTY", TIOCSCTTY},
-		{"TIOCCONS", TIOCCONS},  {"KDSKBENT", KDSKBENT},   {"TIOCSETD", TIOCSETD},
-		{"TIOCVHANGUP", 0x5437},
+		{ "TIOCSTI", TIOCSTI },    { "TIOCLINUX", TIOCLINUX }, { "TIOCSCTTY", TIOCSCTTY },
+		{ "TIOCCONS", TIOCCONS },  { "KDSKBENT", KDSKBENT },   { "TIOCSETD", TIOCSETD },
+		{ "TIOCVHANGUP", 0x5437 },
 	};
-	char arg[64] = {2};
+	char arg[64] = { 2 };
 
 	for (size_t i = 0; i < N_OF(ioctls); i++) {
 		char label[64];
@@ -527,7 +531,7 @@ static long sti_on_own(void *arg)
 
 static int ps_14(int argc, char **argv, char *detail, size_t n)
 {
-	static unsigned long high[] = {0, 1UL << 32, 0xdeadbeefUL << 32};
+	static unsigned long high[] = { 0, 1UL << 32, 0xdeadbeefUL << 32 };
 	struct tally t;
 	int sig;
 
@@ -546,7 +550,7 @@ static int ps_14(int argc, char **argv, char *detail, size_t n)
 /* PS-15: stdio opened anew is still a pipe or socket. */
 static int ps_15(int argc, char **argv, char *detail, size_t n)
 {
-	static const int modes[] = {O_RDONLY, O_WRONLY, O_RDWR};
+	static const int modes[] = { O_RDONLY, O_WRONLY, O_RDWR };
 	struct tally t;
 
 	(void)argc, (void)argv;
@@ -611,9 +615,9 @@ static int ps_17(int argc, char **argv, char *detail, size_t n)
 /* PS-18: namespaces cannot be climbed or entered. */
 static int ps_18(int argc, char **argv, char *detail, size_t n)
 {
-	static const char *const names[] = {"cgroup", "ipc",  "mnt",  "net",
-	                                    "pid",    "time", "user", "uts"};
-	struct stat own = {0}, owner;
+	static const char *const names[] = { "cgroup", "ipc",  "mnt",  "net",
+		                             "pid",    "time", "user", "uts" };
+	struct stat own = { 0 }, owner;
 	struct tally t;
 
 	(void)argc, (void)argv;
@@ -642,8 +646,9 @@ static int ps_18(int argc, char **argv, char *detail, size_t n)
 }
 
 const struct probe probes_ps[] = {
-	{"PS-01", ps_01}, {"PS-02", ps_02}, {"PS-03", ps_03}, {"PS-04", ps_04}, {"PS-05", ps_05},
-	{"PS-06", ps_06}, {"PS-07", ps_07}, {"PS-08", ps_08}, {"PS-10", ps_10}, {"PS-11", ps_11},
-	{"PS-12", ps_12}, {"PS-13", ps_13}, {"PS-14", ps_14}, {"PS-15", ps_15}, {"PS-16", ps_16},
-	{"PS-17", ps_17}, {"PS-18", ps_18}, {NULL, NULL},
+	{ "PS-01", ps_01 }, { "PS-02", ps_02 }, { "PS-03", ps_03 }, { "PS-04", ps_04 },
+	{ "PS-05", ps_05 }, { "PS-06", ps_06 }, { "PS-07", ps_07 }, { "PS-08", ps_08 },
+	{ "PS-10", ps_10 }, { "PS-11", ps_11 }, { "PS-12", ps_12 }, { "PS-13", ps_13 },
+	{ "PS-14", ps_14 }, { "PS-15", ps_15 }, { "PS-16", ps_16 }, { "PS-17", ps_17 },
+	{ "PS-18", ps_18 }, { NULL, NULL },
 };

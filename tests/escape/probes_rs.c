@@ -64,7 +64,7 @@ static long now_ms(void)
 
 static void sleep_ms(long ms)
 {
-	struct timespec ts = {ms / 1000, ms % 1000 * 1000000};
+	struct timespec ts = { ms / 1000, ms % 1000 * 1000000 };
 
 	while (nanosleep(&ts, &ts) < 0 && errno == EINTR)
 		;
@@ -252,7 +252,7 @@ static int chain_link(void *arg)
 static int tasks_vfork(int argc, char **argv, char *detail, size_t n)
 {
 	long bound = number(argc, argv, 0, 0);
-	struct chain first = {.crowd = crowd_new(), .level = -1, .bound = bound};
+	struct chain first = { .crowd = crowd_new(), .level = -1, .bound = bound };
 
 	first.stacks = malloc((size_t)((bound + 2) * SMALL_STACK));
 	if (!first.crowd || !first.stacks)
@@ -269,8 +269,8 @@ static const struct {
 	const char *name;
 	void (*spawn)(struct crowd *c);
 } spawners[] = {
-	{"fork", spawn_fork},     {"setsid", spawn_setsid}, {"double", spawn_double},
-	{"thread", spawn_thread}, {"silent", spawn_silent},
+	{ "fork", spawn_fork },     { "setsid", spawn_setsid }, { "double", spawn_double },
+	{ "thread", spawn_thread }, { "silent", spawn_silent },
 };
 
 /* Guards what would hurt a host. */
@@ -401,7 +401,7 @@ static long eat_threadfork(long bytes)
 	static struct thread_fork f;
 	pthread_t thread;
 
-	f = (struct thread_fork){crowd_new(), bytes};
+	f = (struct thread_fork){ crowd_new(), bytes };
 	if (!f.crowd || pthread_create(&thread, NULL, fork_and_eat, &f))
 		return -ENOMEM;
 	for (long end = now_ms() + CONTROL_WAIT; atomic_load(&f.crowd->alive) < 1; sleep_ms(1))
@@ -599,11 +599,11 @@ static const struct {
 	const char *name;
 	long (*eat)(long bytes);
 } eaters[] = {
-	{"malloc", eat_malloc},         {"shared", eat_shared}, {"cow", eat_cow},
-	{"tmpfs", eat_tmpfs},           {"memfd", eat_memfd},   {"sysv", eat_sysv},
-	{"threadfork", eat_threadfork}, {"brk", eat_brk},       {"stack", eat_stack},
-	{"pagecache", eat_pagecache},   {"tables", eat_tables}, {"pipes", eat_pipes},
-	{"sockets", eat_sockets},       {"vmas", eat_vmas},     {"dentries", eat_dentries},
+	{ "malloc", eat_malloc },         { "shared", eat_shared }, { "cow", eat_cow },
+	{ "tmpfs", eat_tmpfs },           { "memfd", eat_memfd },   { "sysv", eat_sysv },
+	{ "threadfork", eat_threadfork }, { "brk", eat_brk },       { "stack", eat_stack },
+	{ "pagecache", eat_pagecache },   { "tables", eat_tables }, { "pipes", eat_pipes },
+	{ "sockets", eat_sockets },       { "vmas", eat_vmas },     { "dentries", eat_dentries },
 };
 
 /* RS-02, RS-03: VARIANT MIB HOLD_MS. The pages are held for a while: a watcher may need it. */
@@ -687,7 +687,7 @@ static long make_mq(void)
 
 static long make_timer(void)
 {
-	struct sigevent ev = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+	struct sigevent ev = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1 };
 	timer_t id;
 
 	return timer_create(CLOCK_MONOTONIC, &ev, &id) < 0 ? -errno : 0;
@@ -696,13 +696,13 @@ static long make_timer(void)
 /* Descriptors that are only in flight. */
 static long make_flight(void)
 {
-	static int s[2] = {-1, -1};
-	char control[CMSG_SPACE(sizeof(int))] = {0}, byte = 0;
-	struct iovec iov = {&byte, 1};
-	struct msghdr msg = {.msg_iov = &iov,
-	                     .msg_iovlen = 1,
-	                     .msg_control = control,
-	                     .msg_controllen = sizeof(control)};
+	static int s[2] = { -1, -1 };
+	char control[CMSG_SPACE(sizeof(int))] = { 0 }, byte = 0;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr msg = { .msg_iov = &iov,
+		              .msg_iovlen = 1,
+		              .msg_control = control,
+		              .msg_controllen = sizeof(control) };
 	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
 	const int backlog = 200;
 	static int count;
@@ -725,10 +725,10 @@ static const struct {
 	const char *name;
 	long (*make)(void);
 } makers[] = {
-	{"file", make_file},       {"epoll", make_epoll},     {"eventfd", make_eventfd},
-	{"inotify", make_inotify}, {"timerfd", make_timerfd}, {"socket", make_socket},
-	{"netlink", make_netlink}, {"ptmx", make_ptmx},       {"key", make_key},
-	{"mq", make_mq},           {"timer", make_timer},     {"flight", make_flight},
+	{ "file", make_file },       { "epoll", make_epoll },     { "eventfd", make_eventfd },
+	{ "inotify", make_inotify }, { "timerfd", make_timerfd }, { "socket", make_socket },
+	{ "netlink", make_netlink }, { "ptmx", make_ptmx },       { "key", make_key },
+	{ "mq", make_mq },           { "timer", make_timer },     { "flight", make_flight },
 };
 
 /* VARIANT COUNT HOLD_MS */
@@ -916,8 +916,8 @@ static int past_with_signal(int argc, char **argv, char *detail, size_t n)
 static int rs07_sizes(int argc, char **argv, char *detail, size_t n)
 {
 	static const struct variant variants[] = {
-		{"sparse", sparse},    {"allocate", allocate},       {"punch", punch},
-		{"write", write_past}, {"signal", past_with_signal},
+		{ "sparse", sparse },    { "allocate", allocate },       { "punch", punch },
+		{ "write", write_past }, { "signal", past_with_signal },
 	};
 
 	(void)signal(SIGXFSZ, SIG_IGN);
@@ -1194,9 +1194,9 @@ static int rs20_init(int argc, char **argv, char *detail, size_t n)
 
 static long tcp_connect(uint32_t address, int port)
 {
-	struct sockaddr_in a = {.sin_family = AF_INET,
-	                        .sin_port = htons((uint16_t)port),
-	                        .sin_addr.s_addr = htonl(address)};
+	struct sockaddr_in a = { .sin_family = AF_INET,
+		                 .sin_port = htons((uint16_t)port),
+		                 .sin_addr.s_addr = htonl(address) };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
@@ -1212,7 +1212,7 @@ static long tcp_connect(uint32_t address, int port)
 
 static int listener(int *ret_port)
 {
-	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t len = sizeof(a);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -1229,9 +1229,9 @@ static int rs25_loopback(int argc, char **argv, char *detail, size_t n)
 	const char *kind = word(argc, argv, 0);
 	long bound = number(argc, argv, 1, 0), done = 0, r = 0;
 	int port = 0, server = listener(&port), udp;
-	struct sockaddr_in a = {.sin_family = AF_INET,
-	                        .sin_port = htons(9),
-	                        .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in a = { .sin_family = AF_INET,
+		                 .sin_port = htons(9),
+		                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 
 	raise_limit(RLIMIT_NOFILE, (rlim_t)(2 * bound + 64));
 	udp = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -1302,7 +1302,7 @@ static int rs29_clock(int argc, char **argv, char *detail, size_t n)
 	tally_expect(&t, "clock_settime", RAW(SYS_clock_settime, CLOCK_REALTIME, &ts), EPERM,
 	             ENOSYS);
 	(void)clock_gettime(CLOCK_REALTIME, &ts);
-	tv = (struct timeval){ts.tv_sec, ts.tv_nsec / 1000};
+	tv = (struct timeval){ ts.tv_sec, ts.tv_nsec / 1000 };
 	tally_expect(&t, "settimeofday", RAW(SYS_settimeofday, &tv, 0), EPERM, ENOSYS);
 	return tally_result(&t);
 }
@@ -1393,18 +1393,18 @@ static int rs32_survivor(int argc, char **argv, char *detail, size_t n)
 }
 
 const struct probe probes_rs[] = {
-	{"RS-01", rs01_tasks},    {"RS-02", rs02_memory},
-	{"RS-03", rs03_kernel},   {"RS-04", rs04_swap},
-	{"RS-05", rs05_fill},     {"RS-06", rs06_inodes},
-	{"RS-07", rs07_sizes},    {"RS-08", rs08_storm},
-	{"RS-09", rs09_files},    {"RS-10", rs10_flood},
-	{"RS-12", rs12_stdin},    {"RS-13", rs13_spin},
-	{"RS-14", rs_objects},    {"RS-15", rs15_signals},
-	{"RS-16", rs16_stop_all}, {"RS-17", rs17_zombies},
-	{"RS-18", rs18_daemon},   {"RS-19", rs19_uninterruptible},
-	{"RS-20", rs20_init},     {"RS-22", rs_objects},
-	{"RS-25", rs25_loopback}, {"RS-26", rs26_proxy},
-	{"RS-27", rs27_refusals}, {"RS-29", rs29_clock},
-	{"RS-30", rs30_huge},     {"RS-31", rs31_crashes},
-	{"RS-32", rs32_survivor}, {NULL, NULL},
+	{ "RS-01", rs01_tasks },    { "RS-02", rs02_memory },
+	{ "RS-03", rs03_kernel },   { "RS-04", rs04_swap },
+	{ "RS-05", rs05_fill },     { "RS-06", rs06_inodes },
+	{ "RS-07", rs07_sizes },    { "RS-08", rs08_storm },
+	{ "RS-09", rs09_files },    { "RS-10", rs10_flood },
+	{ "RS-12", rs12_stdin },    { "RS-13", rs13_spin },
+	{ "RS-14", rs_objects },    { "RS-15", rs15_signals },
+	{ "RS-16", rs16_stop_all }, { "RS-17", rs17_zombies },
+	{ "RS-18", rs18_daemon },   { "RS-19", rs19_uninterruptible },
+	{ "RS-20", rs20_init },     { "RS-22", rs_objects },
+	{ "RS-25", rs25_loopback }, { "RS-26", rs26_proxy },
+	{ "RS-27", rs27_refusals }, { "RS-29", rs29_clock },
+	{ "RS-30", rs30_huge },     { "RS-31", rs31_crashes },
+	{ "RS-32", rs32_survivor }, { NULL, NULL },
 };

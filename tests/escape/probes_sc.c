@@ -6,7 +6,7 @@
 
 static int sc_05(int argc, char **argv, char *detail, size_t n)
 {
-	static const long high[] = {GARBAGE, 1L << 32, (long)0xffffffff00000000UL, 1L << 63};
+	static const long high[] = { GARBAGE, 1L << 32, (long)0xffffffff00000000UL, 1L << 63 };
 	char name[64];
 	struct tally t;
 	int fd;
@@ -65,8 +65,8 @@ static int sc_05(int argc, char **argv, char *detail, size_t n)
 	}
 	{
 		uint32_t word = 0;
-		struct call wake = {SYS_futex, {(long)&word, GARBAGE | FUTEX_WAKE, 1}};
-		struct call lock = {SYS_futex, {(long)&word, GARBAGE | FUTEX_LOCK_PI}};
+		struct call wake = { SYS_futex, { (long)&word, GARBAGE | FUTEX_WAKE, 1 } };
+		struct call lock = { SYS_futex, { (long)&word, GARBAGE | FUTEX_LOCK_PI } };
 
 		must_allow(&t, "futex(WAKE|high)", child(do_call, &wake));
 		tally_expect(&t, "futex(LOCK_PI|high)", child(do_call, &lock), ENOSYS);
@@ -89,7 +89,7 @@ static int sc_05(int argc, char **argv, char *detail, size_t n)
 
 static int sc_06(int argc, char **argv, char *detail, size_t n)
 {
-	char params[128] = {0};
+	char params[128] = { 0 };
 	struct tally t;
 
 	(void)argc, (void)argv;
@@ -107,8 +107,8 @@ static int sc_06(int argc, char **argv, char *detail, size_t n)
 static int sc_07(int argc, char **argv, char *detail, size_t n)
 {
 	/* A map of one element; the smallest program is not needed to have a way in. */
-	uint32_t bpf[32] = {2 /* array */, 4, 8, 1};
-	uint32_t perf[32] = {1 /* software */, 128, 0};
+	uint32_t bpf[32] = { 2 /* array */, 4, 8, 1 };
+	uint32_t perf[32] = { 1 /* software */, 128, 0 };
 	struct tally t;
 
 	(void)argc, (void)argv;
@@ -130,7 +130,7 @@ static int sc_08(int argc, char **argv, char *detail, size_t n)
 	(void)argc, (void)argv;
 	tally_init(&t, detail, n);
 	for (long op = 0; op <= 32; op++) {
-		struct call c = {SYS_keyctl, {op, -3, 0, 0, 0}};
+		struct call c = { SYS_keyctl, { op, -3, 0, 0, 0 } };
 		long r = child(do_call, &c);
 
 		if (r != -ENOSYS) {
@@ -154,11 +154,12 @@ static long trace_me(void *p)
 
 static int sc_09(int argc, char **argv, char *detail, size_t n)
 {
-	static const long requests[] = {
-		PTRACE_ATTACH, 0x4206 /* SEIZE */,      PTRACE_PEEKDATA, PTRACE_POKEDATA,
-		PTRACE_CONT,   0x4200 /* SETOPTIONS */, 0x420e /* GET_SYSCALL_INFO */};
+	static const long requests[] = { PTRACE_ATTACH,   0x4206 /* SEIZE */,
+		                         PTRACE_PEEKDATA, PTRACE_POKEDATA,
+		                         PTRACE_CONT,     0x4200 /* SETOPTIONS */,
+		                         0x420e /* GET_SYSCALL_INFO */ };
 	char from[8] = "secret", to[8] = "";
-	struct iovec a = {from, 8}, b = {to, 8};
+	struct iovec a = { from, 8 }, b = { to, 8 };
 	struct tally t;
 	long self, r;
 	pid_t kid;
@@ -206,10 +207,10 @@ static int thread_main(void *arg)
 
 static int sc_10(int argc, char **argv, char *detail, size_t n)
 {
-	static const long flags[] = {0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000,
-	                             0x20000000, 0x40000000, 0x00002000, 0x00800000, 0x7e020000};
+	static const long flags[] = { 0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000,
+		                      0x20000000, 0x40000000, 0x00002000, 0x00800000, 0x7e020000 };
 	static char stack[STACK_SIZE] __attribute__((aligned(16)));
-	struct timespec tick = {.tv_nsec = 1000000};
+	struct timespec tick = { .tv_nsec = 1000000 };
 	struct tally t;
 	pid_t pid;
 	int st = 0;
@@ -251,15 +252,15 @@ static int sc_11(int argc, char **argv, char *detail, size_t n)
 		const char *name;
 		long nr;
 	} calls[] = {
-		{"mount", SYS_mount},           {"umount2", SYS_umount2},
-		{"pivot_root", SYS_pivot_root}, {"chroot", SYS_chroot},
-		{"move_mount", SYS_move_mount}, {"open_tree", SYS_open_tree},
-		{"open_tree_attr", 467},        {"fsopen", SYS_fsopen},
-		{"fsconfig", SYS_fsconfig},     {"fsmount", SYS_fsmount},
-		{"fspick", SYS_fspick},         {"mount_setattr", SYS_mount_setattr},
-		{"setns", SYS_setns},
+		{ "mount", SYS_mount },           { "umount2", SYS_umount2 },
+		{ "pivot_root", SYS_pivot_root }, { "chroot", SYS_chroot },
+		{ "move_mount", SYS_move_mount }, { "open_tree", SYS_open_tree },
+		{ "open_tree_attr", 467 },        { "fsopen", SYS_fsopen },
+		{ "fsconfig", SYS_fsconfig },     { "fsmount", SYS_fsmount },
+		{ "fspick", SYS_fspick },         { "mount_setattr", SYS_mount_setattr },
+		{ "setns", SYS_setns },
 	};
-	uint64_t req[4] = {24, ~0ULL}, ids[8];
+	uint64_t req[4] = { 24, ~0ULL }, ids[8];
 	struct tally t;
 	int fd;
 	long r;
@@ -298,31 +299,31 @@ static int sc_12(int argc, char **argv, char *detail, size_t n)
 		long arg[4];
 		bool kills;
 	} calls[] = {
-		{"kexec_load", SYS_kexec_load, {0, 17, 0, 0}, true},
-		{"kexec_file_load", SYS_kexec_file_load, {-1, -1, 0, 0}, true},
-		{"init_module", SYS_init_module, {0, 0, 0}, true},
-		{"finit_module", SYS_finit_module, {-1, 0, 0}, true},
-		{"delete_module", SYS_delete_module, {0, 0}, true},
-		{"reboot", SYS_reboot, {0, 0, 0, 0}, true},
-		{"iopl", SYS_iopl, {0}, true},
-		{"ioperm", SYS_ioperm, {0x80, 1, 0}, true},
-		{"swapon", SYS_swapon, {0, 0}, false},
-		{"swapoff", SYS_swapoff, {0}, false},
-		{"syslog", SYS_syslog, {10 /* size */, 0, 0}, false},
-		{"acct", SYS_acct, {-1}, false},
-		{"quotactl", SYS_quotactl, {-1, 0, 0, 0}, false},
-		{"quotactl_fd", NR_QUOTACTL_FD, {-1, -1, 0, 0}, false},
-		{"settimeofday", SYS_settimeofday, {-1, 0}, false},
-		{"modify_ldt", SYS_modify_ldt, {0, 0, 0}, false},
+		{ "kexec_load", SYS_kexec_load, { 0, 17, 0, 0 }, true },
+		{ "kexec_file_load", SYS_kexec_file_load, { -1, -1, 0, 0 }, true },
+		{ "init_module", SYS_init_module, { 0, 0, 0 }, true },
+		{ "finit_module", SYS_finit_module, { -1, 0, 0 }, true },
+		{ "delete_module", SYS_delete_module, { 0, 0 }, true },
+		{ "reboot", SYS_reboot, { 0, 0, 0, 0 }, true },
+		{ "iopl", SYS_iopl, { 0 }, true },
+		{ "ioperm", SYS_ioperm, { 0x80, 1, 0 }, true },
+		{ "swapon", SYS_swapon, { 0, 0 }, false },
+		{ "swapoff", SYS_swapoff, { 0 }, false },
+		{ "syslog", SYS_syslog, { 10 /* size */, 0, 0 }, false },
+		{ "acct", SYS_acct, { -1 }, false },
+		{ "quotactl", SYS_quotactl, { -1, 0, 0, 0 }, false },
+		{ "quotactl_fd", NR_QUOTACTL_FD, { -1, -1, 0, 0 }, false },
+		{ "settimeofday", SYS_settimeofday, { -1, 0 }, false },
+		{ "modify_ldt", SYS_modify_ldt, { 0, 0, 0 }, false },
 	};
 	struct tally t;
 
 	(void)argc, (void)argv;
 	tally_init(&t, detail, n);
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-		struct call c = {
-			calls[i].nr,
-			{calls[i].arg[0], calls[i].arg[1], calls[i].arg[2], calls[i].arg[3]}};
+		struct call c = { calls[i].nr,
+			          { calls[i].arg[0], calls[i].arg[1], calls[i].arg[2],
+			            calls[i].arg[3] } };
 		int sig;
 		long r = in_child(do_call, &c, &sig);
 
@@ -339,7 +340,7 @@ static int sc_12(int argc, char **argv, char *detail, size_t n)
 
 static int sc_13(int argc, char **argv, char *detail, size_t n)
 {
-	char handle[8 + 128] = {0};
+	char handle[8 + 128] = { 0 };
 	struct tally t;
 	int mount_id;
 
@@ -362,7 +363,7 @@ static int sc_13(int argc, char **argv, char *detail, size_t n)
 static int sc_14(int argc, char **argv, char *detail, size_t n)
 {
 	struct sock_filter pass = BPF_STMT(BPF_RET | BPF_K, 0xffffffff);
-	struct sock_fprog prog = {1, &pass};
+	struct sock_fprog prog = { 1, &pass };
 	int one = 1;
 	struct {
 		const char *name;
@@ -371,19 +372,19 @@ static int sc_14(int argc, char **argv, char *detail, size_t n)
 		unsigned len;
 		int want;
 	} options[] = {
-		{"TCP_ULP", 6, 31, "tls", 4, ENOPROTOOPT},
-		{"TCP_REPAIR", 6, 19, &one, 4, EPERM},
-		{"SO_ATTACH_FILTER", 1, 26, &prog, sizeof(prog), EPERM},
-		{"SO_ATTACH_BPF", 1, 50, &one, 4, EPERM},
-		{"SO_ATTACH_REUSEPORT_CBPF", 1, 51, &prog, sizeof(prog), EPERM},
-		{"SO_ATTACH_REUSEPORT_EBPF", 1, 52, &one, 4, EPERM},
-		{"SO_PEEK_OFF", 1, 42, &one, 4, ENOPROTOOPT},
-		{"SO_ZEROCOPY", 1, 60, &one, 4, ENOPROTOOPT},
-		{"IPT_SO_SET_REPLACE", 0, 64, &one, 4, ENOPROTOOPT},
-		{"ARPT_SO_SET_REPLACE", 0, 96, &one, 4, ENOPROTOOPT},
-		{"EBT_SO_SET_ENTRIES", 0, 128, &one, 4, ENOPROTOOPT},
-		{"IP6T_SO_SET_REPLACE", 41, 64, &one, 4, ENOPROTOOPT},
-		{"MRT_INIT", 0, 200, &one, 4, ENOPROTOOPT},
+		{ "TCP_ULP", 6, 31, "tls", 4, ENOPROTOOPT },
+		{ "TCP_REPAIR", 6, 19, &one, 4, EPERM },
+		{ "SO_ATTACH_FILTER", 1, 26, &prog, sizeof(prog), EPERM },
+		{ "SO_ATTACH_BPF", 1, 50, &one, 4, EPERM },
+		{ "SO_ATTACH_REUSEPORT_CBPF", 1, 51, &prog, sizeof(prog), EPERM },
+		{ "SO_ATTACH_REUSEPORT_EBPF", 1, 52, &one, 4, EPERM },
+		{ "SO_PEEK_OFF", 1, 42, &one, 4, ENOPROTOOPT },
+		{ "SO_ZEROCOPY", 1, 60, &one, 4, ENOPROTOOPT },
+		{ "IPT_SO_SET_REPLACE", 0, 64, &one, 4, ENOPROTOOPT },
+		{ "ARPT_SO_SET_REPLACE", 0, 96, &one, 4, ENOPROTOOPT },
+		{ "EBT_SO_SET_ENTRIES", 0, 128, &one, 4, ENOPROTOOPT },
+		{ "IP6T_SO_SET_REPLACE", 41, 64, &one, 4, ENOPROTOOPT },
+		{ "MRT_INIT", 0, 200, &one, 4, ENOPROTOOPT },
 	};
 	struct tally t;
 	int s4, s6;
@@ -410,7 +411,7 @@ static int sc_15(int argc, char **argv, char *detail, size_t n)
 {
 	struct tally t;
 	int a[2], b[2];
-	struct iovec v = {"x", 1};
+	struct iovec v = { "x", 1 };
 
 	(void)argc, (void)argv;
 	tally_init(&t, detail, n);
@@ -427,9 +428,9 @@ static int sc_15(int argc, char **argv, char *detail, size_t n)
 
 static int sc_16(int argc, char **argv, char *detail, size_t n)
 {
-	static const int ops[] = {FUTEX_LOCK_PI,         FUTEX_UNLOCK_PI,      FUTEX_TRYLOCK_PI,
-	                          FUTEX_WAIT_REQUEUE_PI, FUTEX_CMP_REQUEUE_PI, 13 /* LOCK_PI2 */};
-	struct timespec soon = {.tv_nsec = 1000000};
+	static const int ops[] = { FUTEX_LOCK_PI,         FUTEX_UNLOCK_PI,      FUTEX_TRYLOCK_PI,
+		                   FUTEX_WAIT_REQUEUE_PI, FUTEX_CMP_REQUEUE_PI, 13 /* LOCK_PI2 */ };
+	struct timespec soon = { .tv_nsec = 1000000 };
 	struct tally t;
 
 	(void)argc, (void)argv;
@@ -438,9 +439,9 @@ static int sc_16(int argc, char **argv, char *detail, size_t n)
 		uint32_t word = 0, other = 0;
 
 		for (int mode = 0; mode <= FUTEX_PRIVATE_FLAG; mode += FUTEX_PRIVATE_FLAG) {
-			struct call c = {
-				SYS_futex,
-				{(long)&word, ops[i] | mode, 1, (long)&soon, (long)&other, 0}};
+			struct call c = { SYS_futex,
+				          { (long)&word, ops[i] | mode, 1, (long)&soon,
+				            (long)&other, 0 } };
 
 			tally_expect(&t, "futex PI", child(do_call, &c), ENOSYS);
 		}
@@ -459,7 +460,7 @@ static int sc_16(int argc, char **argv, char *detail, size_t n)
 
 static int sc_17(int argc, char **argv, char *detail, size_t n)
 {
-	static const unsigned modes[] = {04755, 02755, 06755, 04000, 02000, 07777};
+	static const unsigned modes[] = { 04755, 02755, 06755, 04000, 02000, 07777 };
 	char name[64], other[80];
 	struct tally t;
 	struct stat st;
@@ -496,7 +497,7 @@ static int sc_17(int argc, char **argv, char *detail, size_t n)
 		tally_expect(&t, "mkdir", RAW(SYS_mkdir, other, m), EPERM);
 		(void)rmdir(other);
 		{
-			uint64_t how[3] = {O_CREAT | O_WRONLY, m, 0};
+			uint64_t how[3] = { O_CREAT | O_WRONLY, m, 0 };
 
 			r = RAW(SYS_openat2, AT_FDCWD, other, how, sizeof(how));
 			tally_expect(&t, "openat2", r, ENOSYS);
@@ -534,23 +535,23 @@ static int sc_19(int argc, char **argv, char *detail, size_t n)
 		unsigned long cmd;
 		char on; /* t terminal, f file, p pipe, s socket */
 	} cmds[] = {
-		{"TIOCSTI", 0x5412, 't'},
-		{"TIOCLINUX", 0x541c, 't'},
-		{"TIOCCONS", 0x541d, 'p'},
-		{"TIOCSETD", 0x5423, 't'},
-		{"FIFREEZE", 0xc0045877, 'p'},
-		{"FITHAW", 0xc0045878, 'p'},
-		{"FS_IOC_SETFLAGS", 0x40086602, 'f'},
-		{"FS_IOC32_SETFLAGS", 0x40046602, 'f'},
-		{"FS_IOC_FSSETXATTR", 0x401c5820, 'f'},
-		{"KVM_GET_API_VERSION", 0xae00, 'p'},
-		{"DRM_VERSION", 0xc0406400, 'p'},
-		{"SIOCSIFFLAGS", 0x8914, 's'},
-		{"SIOCSIFADDR", 0x8916, 's'},
-		{"SIOCADDRT", 0x890b, 's'},
-		{"SIOCSIFNAME", 0x8923, 's'},
-		{"SIOCETHTOOL", 0x8946, 's'},
-		{"SIOCBRDELBR", 0x89a1, 's'},
+		{ "TIOCSTI", 0x5412, 't' },
+		{ "TIOCLINUX", 0x541c, 't' },
+		{ "TIOCCONS", 0x541d, 'p' },
+		{ "TIOCSETD", 0x5423, 't' },
+		{ "FIFREEZE", 0xc0045877, 'p' },
+		{ "FITHAW", 0xc0045878, 'p' },
+		{ "FS_IOC_SETFLAGS", 0x40086602, 'f' },
+		{ "FS_IOC32_SETFLAGS", 0x40046602, 'f' },
+		{ "FS_IOC_FSSETXATTR", 0x401c5820, 'f' },
+		{ "KVM_GET_API_VERSION", 0xae00, 'p' },
+		{ "DRM_VERSION", 0xc0406400, 'p' },
+		{ "SIOCSIFFLAGS", 0x8914, 's' },
+		{ "SIOCSIFADDR", 0x8916, 's' },
+		{ "SIOCADDRT", 0x890b, 's' },
+		{ "SIOCSIFNAME", 0x8923, 's' },
+		{ "SIOCETHTOOL", 0x8946, 's' },
+		{ "SIOCBRDELBR", 0x89a1, 's' },
 	};
 	static char arg[256], zeros[256];
 	struct tally t;
@@ -574,8 +575,9 @@ static int sc_19(int argc, char **argv, char *detail, size_t n)
 		             : cmds[i].on == 'f' ? 1
 		             : cmds[i].on == 'p' ? 2
 		                                 : 3];
-		struct call c = {SYS_ioctl,
-		                 {fd, (long)cmds[i].cmd, (long)(cmds[i].on == 's' ? arg : zeros)}};
+		struct call c = { SYS_ioctl,
+			          { fd, (long)cmds[i].cmd,
+			            (long)(cmds[i].on == 's' ? arg : zeros) } };
 		long r = child(do_call, &c);
 
 		t.attempts++;
@@ -638,7 +640,7 @@ static int sc_21(int argc, char **argv, char *detail, size_t n)
 
 static int sc_22(int argc, char **argv, char *detail, size_t n)
 {
-	struct sched_param prio = {.sched_priority = 1};
+	struct sched_param prio = { .sched_priority = 1 };
 	/* size, policy, flags, nice, priority, runtime, deadline, period */
 	struct {
 		uint32_t size, policy;
@@ -646,7 +648,7 @@ static int sc_22(int argc, char **argv, char *detail, size_t n)
 		int32_t nice;
 		uint32_t priority;
 		uint64_t runtime, deadline, period;
-	} dl = {48, 6, 0, 0, 0, 10000000, 30000000, 30000000};
+	} dl = { 48, 6, 0, 0, 0, 10000000, 30000000, 30000000 };
 	struct tally t;
 
 	(void)argc, (void)argv;
@@ -658,7 +660,7 @@ static int sc_22(int argc, char **argv, char *detail, size_t n)
 	tally_expect(&t, "nice -20", try_call(SYS_setpriority, 0, 0, -20), EPERM, EACCES);
 	tally_expect(&t, "ioprio RT", try_call(SYS_ioprio_set, 1, 0, (1 << 13) | 0), EPERM);
 	{
-		struct rlimit up = {99, 99};
+		struct rlimit up = { 99, 99 };
 
 		tally_expect(&t, "RLIMIT_RTPRIO", try_call(SYS_setrlimit, 14, (long)&up), EPERM);
 		tally_expect(&t, "RLIMIT_NICE", try_call(SYS_setrlimit, 13, (long)&up), EPERM);
@@ -669,7 +671,7 @@ static int sc_22(int argc, char **argv, char *detail, size_t n)
 static long own_filter(void *p)
 {
 	struct sock_filter pass = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-	struct sock_fprog prog = {1, &pass};
+	struct sock_fprog prog = { 1, &pass };
 	long flags = *(long *)p;
 
 	(void)RAW(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
@@ -683,10 +685,10 @@ static int sc_23(int argc, char **argv, char *detail, size_t n)
 	static const struct {
 		const char *name;
 		long flags;
-	} kinds[] = {{"seccomp", 0},
-	             {"seccomp(TSYNC)", 1},
-	             {"seccomp(NEW_LISTENER)", 8},
-	             {"PR_SET_SECCOMP", -1}};
+	} kinds[] = { { "seccomp", 0 },
+		      { "seccomp(TSYNC)", 1 },
+		      { "seccomp(NEW_LISTENER)", 8 },
+		      { "PR_SET_SECCOMP", -1 } };
 	struct tally t;
 
 	(void)argc, (void)argv;
@@ -770,7 +772,7 @@ static int sc_26(int argc, char **argv, char *detail, size_t n)
 {
 	long first = argc > 0 ? strtol(argv[0], NULL, 0) : 471;
 	long last = argc > 1 ? strtol(argv[1], NULL, 0) : 2048;
-	static const long far[] = {4096, 65535, 65536, 1 << 20, 0x3fffffff};
+	static const long far[] = { 4096, 65535, 65536, 1 << 20, 0x3fffffff };
 	struct tally t;
 
 	tally_init(&t, detail, n);
@@ -782,9 +784,11 @@ static int sc_26(int argc, char **argv, char *detail, size_t n)
 }
 
 const struct probe probes_sc[] = {
-	{"SC-01", sc_01}, {"SC-02", sc_02}, {"SC-04", sc_04}, {"SC-05", sc_05}, {"SC-06", sc_06},
-	{"SC-07", sc_07}, {"SC-08", sc_08}, {"SC-09", sc_09}, {"SC-10", sc_10}, {"SC-11", sc_11},
-	{"SC-12", sc_12}, {"SC-13", sc_13}, {"SC-14", sc_14}, {"SC-15", sc_15}, {"SC-16", sc_16},
-	{"SC-17", sc_17}, {"SC-18", sc_18}, {"SC-19", sc_19}, {"SC-20", sc_20}, {"SC-21", sc_21},
-	{"SC-22", sc_22}, {"SC-23", sc_23}, {"SC-24", sc_24}, {"SC-26", sc_26}, {NULL, NULL},
+	{ "SC-01", sc_01 }, { "SC-02", sc_02 }, { "SC-04", sc_04 }, { "SC-05", sc_05 },
+	{ "SC-06", sc_06 }, { "SC-07", sc_07 }, { "SC-08", sc_08 }, { "SC-09", sc_09 },
+	{ "SC-10", sc_10 }, { "SC-11", sc_11 }, { "SC-12", sc_12 }, { "SC-13", sc_13 },
+	{ "SC-14", sc_14 }, { "SC-15", sc_15 }, { "SC-16", sc_16 }, { "SC-17", sc_17 },
+	{ "SC-18", sc_18 }, { "SC-19", sc_19 }, { "SC-20", sc_20 }, { "SC-21", sc_21 },
+	{ "SC-22", sc_22 }, { "SC-23", sc_23 }, { "SC-24", sc_24 }, { "SC-26", sc_26 },
+	{ NULL, NULL },
 };

@@ -37,7 +37,8 @@
 #define N_NATIVE   (512 + 64)
 #define N_I386     471
 #define STACK_SIZE 65536
-#define HANG_MS    120
+#define HANG_MS    120  /* where a call may well block */
+#define PATIENT_MS 5000 /* where it must not: only a starved machine gets here */
 #define GARBAGE    0x5a5a5a5a00000000L
 
 struct call {
@@ -60,7 +61,7 @@ static long do_call(void *p)
 	return r;
 }
 
-#define CALL(...) (&(struct call){__VA_ARGS__})
+#define CALL(...) (&(struct call){ __VA_ARGS__ })
 
 /* In a child; death by SIGSYS reads as -EPERM, which is what it amounts to. */
 static long child(long (*fn)(void *), void *arg)
@@ -71,13 +72,13 @@ static long child(long (*fn)(void *), void *arg)
 	return sig == SIGSYS ? -EPERM : r;
 }
 
-#define try_call(nr, ...) child(do_call, CALL(nr, {__VA_ARGS__}))
+#define try_call(nr, ...) child(do_call, CALL(nr, { __VA_ARGS__ }))
 
 /* ---- Sweeps --------------------------------------------------------------------------------- */
 
 /* What came of one call: 0 success, 1…0xff errno, 0x100 + signal, or one of these. */
 enum {
-	CODE_HUNG = 0x1ff, /* still in the call after HANG_MS, so it was let in */
+	CODE_HUNG = 0x1ff, /* still in the call after a while, so it was let in */
 	CODE_EXITED = 0x1fe,
 };
 
@@ -96,9 +97,9 @@ static long call_i386(long nr)
 
 /* Calls that end, duplicate or crash their caller need no more than their process; the result of
  * the others goes to shared memory, since they may have closed every descriptor. */
-static int sweep_one(enum abi abi, long nr, volatile long *shared)
+static int sweep_one(enum abi abi, long nr, int hang_ms, volatile long *shared)
 {
-	struct timespec tick = {.tv_nsec = 200000};
+	struct timespec tick = { .tv_nsec = 200000 };
 	int st, waited = 0;
 	pid_t pid;
 
@@ -120,7 +121,7 @@ static int sweep_one(enum abi abi, long nr, volatile long *shared)
 	}
 	while (waitpid(pid, &st, WNOHANG) == 0) {
 		nanosleep(&tick, NULL);
-		if (++waited < HANG_MS * 5)
+		if (++waited < hang_ms * 5)
 			continue;
 		kill(pid, SIGKILL);
 		waitpid(pid, &st, 0);
@@ -208,7 +209,9 @@ static int sc_01(int argc, char **argv, char *detail, size_t n)
 		int code = 0xfff;
 
 		if (geteuid() != 0 || !is_harmful(nr)) {
-			code = sweep_one(ABI_NATIVE, nr, word);
+			code = sweep_one(ABI_NATIVE, nr,
+			                 !*wanted || wanted[nr] == 'a' ? HANG_MS : PATIENT_MS,
+			                 word);
 			t.attempts++;
 		}
 		snprintf(codes + nr * 3, 4, "%03x", (unsigned)code & 0xfff);
@@ -276,7 +279,7 @@ static void sweep_foreign(struct tally *t, enum abi abi, long count)
 		return;
 	}
 	/* One harmless call first: where it works the others would, too. */
-	code = sweep_one(abi, getpid_nr, word);
+	code = sweep_one(abi, getpid_nr, PATIENT_MS, word);
 	if (code == 0) {
 		tally_escaped(t, "%s: getpid works", name);
 		return;
@@ -286,7 +289,7 @@ static void sweep_foreign(struct tally *t, enum abi abi, long count)
 		return;
 	}
 	for (long nr = 0; nr < count; nr++) {
-		code = sweep_one(abi, nr, word);
+		code = sweep_one(abi, nr, PATIENT_MS, word);
 		t->attempts++;
 		if (code == 0x100 + SIGSYS)
 			killed++;
@@ -340,14 +343,15 @@ static void check_socket(struct tally *t, int family, int type, int proto, unsig
 
 static int sc_04(int argc, char **argv, char *detail, size_t n)
 {
-	static const int protos[] = {0,   1,   2,   3,   4,   5,   6,   12,  15, 16,
-	                             17,  41,  46,  47,  50,  51,  58,  89,  94, 103,
-	                             108, 115, 132, 136, 255, 256, 262, 263, -1, 0x7fffffff};
-	static const int flags[] = {0, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_CLOEXEC | SOCK_NONBLOCK};
+	static const int protos[] = { 0,   1,   2,   3,   4,   5,   6,   12,  15, 16,
+		                      17,  41,  46,  47,  50,  51,  58,  89,  94, 103,
+		                      108, 115, 132, 136, 255, 256, 262, 263, -1, 0x7fffffff };
+	static const int flags[] = { 0, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_CLOEXEC | SOCK_NONBLOCK };
 	static const int must[][3] = {
-		{AF_UNIX, SOCK_STREAM, 0}, {AF_UNIX, SOCK_DGRAM, 0},  {AF_UNIX, SOCK_SEQPACKET, 0},
-		{AF_INET, SOCK_STREAM, 0}, {AF_INET, SOCK_DGRAM, 17}, {AF_INET6, SOCK_STREAM, 6},
-		{AF_INET6, SOCK_DGRAM, 0},
+		{ AF_UNIX, SOCK_STREAM, 0 },    { AF_UNIX, SOCK_DGRAM, 0 },
+		{ AF_UNIX, SOCK_SEQPACKET, 0 }, { AF_INET, SOCK_STREAM, 0 },
+		{ AF_INET, SOCK_DGRAM, 17 },    { AF_INET6, SOCK_STREAM, 6 },
+		{ AF_INET6, SOCK_DGRAM, 0 },
 	};
 	struct tally t;
 	unsigned bad = 0;

@@ -273,7 +273,10 @@ def test_FD_12_a_signal_reaches_the_default_action(brig):
 def test_FD_positive_control_of_the_leak_check(host):
     """The leak check itself has teeth: it finds an orphan of an orphan."""
     subprocess.check_call(["sh", "-c", "(setsid sleep 5 &)"])
-    found = [p for p, (n, _) in host.descendants().items() if n == "sleep"]
+    deadline = time.monotonic() + 2
+    found = []
+    while not found and time.monotonic() < deadline:
+        found = [p for p, (n, _) in host.descendants().items() if n == "sleep"]
     assert found
     for pid in found:
         os.kill(pid, signal.SIGKILL)

@@ -56,6 +56,7 @@ def test_ns_05_mounts_are_refused_without_the_filter(brig, outside):
 
 
 def test_ns_06_mounts_are_refused_with_capabilities(brig, outside):
+    """What is kept is the bounding set: a program of a user other than root loses the others by exec."""
     weak = ablate.WeakBox(brig, "seccomp", "no_capabilities")
     assert weak("CP-01").escaped, "the capabilities are still gone"
     weak.blocked("NS-06")

@@ -45,7 +45,7 @@ static int parse_layers(const char *list, uint32_t *ret)
 
 int main(int argc, char **argv)
 {
-	struct run_variant v = {.launcher = LAUNCHER};
+	struct run_variant v = { .launcher = LAUNCHER };
 
 	if (argc < 4 || !streq(argv[1], "--without") || !streq(argv[3], "run")) {
 		(void)fprintf(stderr, "usage: weakrun --without LAYER[,LAYER] run ...\n");

@@ -78,7 +78,7 @@ void __wrap_free(void *p)
 }
 
 /* Long enough that the arenas of the reader and of the request take many blocks. */
-static struct buf request_text = {.max = 4 * MIB};
+static struct buf request_text = { .max = 4 * MIB };
 
 static void put_long(struct buf *b, size_t n)
 {
@@ -118,7 +118,7 @@ struct outcome {
 static struct outcome read_request(void)
 {
 	CLEANUP_ARENA struct arena arena = ARENA_INIT(REQUEST_ARENA_MAX);
-	struct outcome o = {0};
+	struct outcome o = { 0 };
 	struct request r;
 
 	o.r = request_from_json(request_text.data, request_text.len, &arena, &r, &o.err);
@@ -129,12 +129,12 @@ static struct outcome read_wrong_request(void)
 {
 	static const char text[] = "{\"code\":\"x\",\"language\":\"py\",\"limits\":{\"ram\":1}}";
 	CLEANUP_ARENA struct arena arena = ARENA_INIT(REQUEST_ARENA_MAX);
-	struct outcome o = {0};
+	struct outcome o = { 0 };
 	struct request r;
 
 	o.r = request_from_json(text, sizeof(text) - 1, &arena, &r, &o.err);
 	if (o.err.code == ERR_INVALID && strstr(o.err.msg, "limits.ram: unknown field"))
-		o = (struct outcome){0}; /* the right answer */
+		o = (struct outcome){ 0 }; /* the right answer */
 	return o;
 }
 
@@ -143,7 +143,7 @@ static struct outcome write_result(void)
 	static char output[3000]; /* makes the buffer grow several times */
 	struct result r;
 	CLEANUP_BUF struct buf b = BUF_INIT(RESULT_JSON_MAX);
-	struct outcome o = {0};
+	struct outcome o = { 0 };
 	bool filled;
 
 	memset(output, '\n', sizeof(output));
@@ -224,12 +224,12 @@ int main(void)
 		struct outcome (*call)(void);
 		bool persistent;
 	} cases[] = {
-		{"a request, one failure", read_request, false},
-		{"a request, failing from then on", read_request, true},
-		{"a wrong request, one failure", read_wrong_request, false},
-		{"a wrong request, failing from then on", read_wrong_request, true},
-		{"a result, one failure", write_result, false},
-		{"a result, failing from then on", write_result, true},
+		{ "a request, one failure", read_request, false },
+		{ "a request, failing from then on", read_request, true },
+		{ "a wrong request, one failure", read_wrong_request, false },
+		{ "a wrong request, failing from then on", read_wrong_request, true },
+		{ "a result, one failure", write_result, false },
+		{ "a result, failing from then on", write_result, true },
 	};
 
 	printf("1..%zu\n", ELEMENTSOF(cases));

@@ -3,9 +3,9 @@
  * inject REPORT PROCESS CALL NTH ACTION -- COMMAND [ARG...]
  *
  * Runs a command and makes one system call of it, or of a process that it starts, go wrong. Unlike
- * strace's injection the point is one call of one process: PROCESS counts them from 0 in the order of
- * their creation (of "brig run": brig, launcher, box's set-up and init, code), CALL is the number of
- * the system call, NTH counts its calls in that process from 1. ACTION:
+ * strace's injection the point is one call of one process: PROCESS counts them from 0 in the order
+ * of their creation (of "brig run": brig, launcher, box's set-up and init, code), CALL is the
+ * number of the system call, NTH counts its calls in that process from 1. ACTION:
  *
  *   none   nothing; REPORT gets a line for every call
  *   kill   the process is killed by SIGKILL as it enters the call
@@ -18,8 +18,8 @@
  *   exec PROCESS            the user's program exists now
  *   end                     nothing is traced any more
  *
- * The command is this process itself, so that its parent sees its status; the tracer is a process of
- * its own which is nobody's child and holds no descriptor of the command.
+ * The command is this process itself, so that its parent sees its status; the tracer is a process
+ * of its own which is nobody's child and holds no descriptor of the command.
  */
 
 #include <errno.h>
@@ -73,9 +73,14 @@ static struct process *process_of(pid_t pid)
 	return &processes[n_processes++];
 }
 
-static void go_on(pid_t pid, int signal)
+/* Stops at system calls only where one is looked for: a stop costs more than most calls. */
+static void go_on(const struct process *p, int signal)
 {
-	(void)ptrace(PTRACE_SYSCALL, pid, 0, (long)signal); /* fails when it was killed meanwhile */
+	unsigned who = (unsigned)(p - processes);
+	bool look = job.record ? !user_runs : !fired && (who == 0 || who == job.process);
+
+	/* Fails when it was killed meanwhile. */
+	(void)ptrace(look || p->failing ? PTRACE_SYSCALL : PTRACE_CONT, p->pid, 0, (long)signal);
 }
 
 static void fire(struct process *p, unsigned call)
@@ -134,7 +139,7 @@ static void on_call(struct process *p)
 		else if (info.op == PTRACE_SYSCALL_INFO_EXIT)
 			on_return(p);
 	}
-	go_on(p->pid, 0);
+	go_on(p, 0);
 }
 
 static void on_event(struct process *p, int event)
@@ -154,7 +159,7 @@ static void on_event(struct process *p, int event)
 	else if (event != PTRACE_EVENT_EXEC && event != PTRACE_EVENT_STOP &&
 	         ptrace(PTRACE_GETEVENTMSG, p->pid, 0, &child) == 0)
 		(void)process_of((pid_t)child); /* gets its number here, or at its own first stop */
-	go_on(p->pid, 0);
+	go_on(p, 0);
 }
 
 static void trace(void)
@@ -177,7 +182,7 @@ static void trace(void)
 		else if (WSTOPSIG(status) == (SIGTRAP | 0x80))
 			on_call(p);
 		else
-			go_on(pid, WSTOPSIG(status));
+			go_on(p, WSTOPSIG(status));
 	}
 }
 
@@ -192,8 +197,7 @@ static _Noreturn void tracer_main(pid_t command, int ready, const char *report)
 	if (!job.report || ptrace(PTRACE_SEIZE, command, 0, (long)OPTIONS) < 0 ||
 	    ptrace(PTRACE_INTERRUPT, command, 0, 0) < 0 || waitpid(command, &status, __WALL) < 0)
 		_exit(1);
-	(void)process_of(command);
-	go_on(command, 0);
+	go_on(process_of(command), 0);
 	if (write(ready, "", 1) != 1 || close(ready) < 0)
 		_exit(1);
 	trace();

@@ -19,7 +19,7 @@ static void read_as_request(const char *text, size_t n)
 {
 	CLEANUP_ARENA struct arena arena = ARENA_INIT(REQUEST_ARENA_MAX);
 	struct request r;
-	struct err err = {0};
+	struct err err = { 0 };
 	int e = request_from_json(text, n, &arena, &r, &err);
 
 	if (e < 0) {
@@ -39,11 +39,11 @@ static void read_as_request(const char *text, size_t n)
 
 static void write_and_read_back(const char *bytes, size_t n)
 {
-	static const struct json_bounds bounds = {.bytes = SIZE_MAX, .depth = 2, .values = 4};
+	static const struct json_bounds bounds = { .bytes = SIZE_MAX, .depth = 2, .values = 4 };
 	CLEANUP_BUF struct buf b = BUF_INIT(64 * MIB);
 	struct json_reader in;
 	struct json_node root, node;
-	struct str s = {0};
+	struct str s = { 0 };
 
 	buf_putc(&b, '[');
 	json_put_string(&b, bytes, n);

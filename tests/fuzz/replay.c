@@ -29,7 +29,7 @@ static int run_one(const uint8_t *data, size_t n)
 
 static int run_varied(uint8_t *data, size_t n)
 {
-	static const uint8_t values[] = {0x00, '"', '\\', '9', '{', 0xff};
+	static const uint8_t values[] = { 0x00, '"', '\\', '9', '{', 0xff };
 
 	for (size_t cut = 0; cut < n; cut++)
 		if (run_one(data, cut) < 0)

@@ -3,6 +3,7 @@
 import pytest
 
 MIB = 1024 * 1024
+OWN_INODES = 16  # brig's own directories and files may be on top
 
 FILL_FILE = """
 with open("/workspace/fill", "wb", buffering=0) as f:
@@ -72,7 +73,7 @@ def test_wall_time(brig, language, code):
     result = brig.run(language, "-c", code, "--timeout", "400ms").expect(
         "timed_out", 124, exit_code=None)
     assert 400 <= result["usage"]["wall_ms"] <= 900, result["usage"]
-    assert result["error"]["code"] == "limit" and "400" in result["error"]["cause"], result
+    assert result["error"]["code"] == "limit" and "wall time" in result["error"]["cause"], result
 
 
 def test_wall_time_keeps_what_was_written(brig):
@@ -98,7 +99,7 @@ def test_processor_time(brig):
 def test_processor_time_counts_all_processes(brig):
     """Eight processes share one second; per process it would take eight."""
     code = "for i in 1 2 3 4 5 6 7 8; do (while :; do :; done) & done; wait"
-    run = brig.shell(code, "--cpu-time", "1s", "--timeout", "20s", "--cpus", "2")
+    run = brig.shell(code, "--cpu-time", "1s", "--timeout", "6s", "--cpus", "2")
     run.expect("timed_out", 124)
     assert run.elapsed < 4, run.elapsed
 
@@ -187,12 +188,12 @@ def test_processes(brig, code):
     result = brig.python(code, "--pids", "20").expect("finished", 0)
     count, refused = result["stdout"].split()
     assert 17 <= int(count) <= 19 and refused == "True", result
-    assert result["usage"]["pids_peak"] <= 21
+    assert result["usage"]["pids_peak"] <= 21  # init is one; 0 where nobody counts
 
 
 def test_shell_sees_the_process_limit(brig):
     result = brig.shell("for i in $(seq 30); do sleep 20 & done; echo end", "--pids", "8",
-                        "--timeout", "10s").result
+                        "--timeout", "1s").result
     assert "Resource temporarily unavailable" in result["stderr"], result
 
 
@@ -250,7 +251,7 @@ def test_inodes(brig):
     code = "for i in $(seq 200); do : > f$i || exit 1; done"
     result = brig.shell(code, "--inodes", "100").expect("disk_limit", 1)
     assert "No space left on device" in result["stderr"], result
-    assert 60 < len(result["files"]["created"]) <= 100
+    assert 60 < len(result["files"]["created"]) <= 100 + OWN_INODES
 
 
 # Output
@@ -261,9 +262,9 @@ def test_output_keeps_head_and_tail(brig, stream, other):
     count = 20000
     code = ("import sys\nfor i in range(%d): sys.%s.write('%%07d\\n' %% i)\n" % (count, stream))
     produced = "".join("%07d\n" % i for i in range(count))
-    result = brig.python(code, "--output", "4K").result
+    result = brig.python(code, "--output", "4K").expect("output_limit", 0, exit_code=0)
     kept = result[stream]
-    assert result["state"] == "finished" and result["exit_code"] == 0, result["state"]
+    assert result["error"]["code"] == "limit" and "output" in result["error"]["cause"], result
     assert 2048 <= len(kept) <= 4096
     assert result["truncated"] == {stream: len(produced) - len(kept), other: 0}
     cut = next(i for i, (a, b) in enumerate(zip(kept, produced)) if a != b)
@@ -274,14 +275,14 @@ def test_output_keeps_head_and_tail(brig, stream, other):
 @pytest.mark.parametrize("size", [4095, 4096, 4097])
 def test_output_at_the_limit(brig, size):
     result = brig.shell("head -c %d /dev/zero | tr '\\0' x" % size, "--output", "4K").expect(
-        "finished", 0)
+        "output_limit" if size > 4096 else "finished", 0)
     assert len(result["stdout"]) + result["truncated"]["stdout"] == size
     assert len(result["stdout"]) == min(size, 4096)
 
 
 def test_output_streams_are_separate(brig):
     code = "head -c 100K /dev/zero | tr '\\0' o; head -c 50K /dev/zero | tr '\\0' e >&2"
-    result = brig.shell(code, "--output", "8K").expect("finished", 0)
+    result = brig.shell(code, "--output", "8K").expect("output_limit", 0)
     for stream, size in (("stdout", 102400), ("stderr", 51200)):
         assert len(result[stream]) + result["truncated"][stream] == size
 
@@ -302,7 +303,8 @@ def test_usage(brig):
     assert 300 <= usage["wall_ms"] < 3000
     assert 200 <= usage["cpu_ms"] < 1500
     assert usage["peak_memory_bytes"] > 40 * MIB
-    assert 1 <= usage["pids_peak"] <= 4
+    if brig.is_root:
+        assert 1 <= usage["pids_peak"] <= 4
 
 
 def test_degraded_limits_are_in_the_receipt(brig_user):

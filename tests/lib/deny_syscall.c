@@ -74,7 +74,7 @@ static void emit(uint16_t op, uint32_t k, uint8_t yes, uint8_t no)
 		(void)fputs("deny_syscall: too many names\n", stderr);
 		exit(2);
 	}
-	code[code_len++] = (struct sock_filter){.code = op, .jt = yes, .jf = no, .k = k};
+	code[code_len++] = (struct sock_filter){ .code = op, .jt = yes, .jf = no, .k = k };
 }
 
 /* The accumulator holds the number of the call, before and after. */
@@ -144,7 +144,7 @@ static void add_spec(char *spec)
 
 int main(int argc, char **argv)
 {
-	struct sock_fprog prog = {.filter = code};
+	struct sock_fprog prog = { .filter = code };
 	int i = 1;
 
 	/* Other machines' numbers mean other calls: let those through. */

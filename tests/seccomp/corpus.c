@@ -39,7 +39,7 @@ static void add_value(struct corpus_values *values, uint32_t value)
 
 static void add_term(struct corpus_values *values, const struct policy_term *term)
 {
-	static const unsigned some_bits[] = {0, 1, 2, 3, 7, 15, 16, 31};
+	static const unsigned some_bits[] = { 0, 1, 2, 3, 7, 15, 16, 31 };
 
 	for (size_t i = 0; i < term->n_values; i++) {
 		uint32_t value = term->values[i];
@@ -62,7 +62,7 @@ static void add_term(struct corpus_values *values, const struct policy_term *ter
 
 static void add_common(struct corpus_values *values)
 {
-	static const uint32_t common[] = {0, 1, INT32_MAX, UINT32_C(1) << 31, UINT32_MAX};
+	static const uint32_t common[] = { 0, 1, INT32_MAX, UINT32_C(1) << 31, UINT32_MAX };
 
 	for (size_t i = 0; i < ARRAY_SIZE(common); i++)
 		add_value(values, common[i]);
@@ -104,7 +104,7 @@ static void fill_rule(struct corpus_rule *entry, const struct policy_rule *rule)
 
 int corpus_init(struct corpus *corpus, const struct policy_rule *rules, size_t n, uint64_t seed)
 {
-	*corpus = (struct corpus){.seed = seed ? seed : 1};
+	*corpus = (struct corpus){ .seed = seed ? seed : 1 };
 	corpus->rules = calloc(n, sizeof(*corpus->rules));
 	if (!corpus->rules)
 		return -ENOMEM;
@@ -117,14 +117,14 @@ int corpus_init(struct corpus *corpus, const struct policy_rule *rules, size_t n
 void corpus_free(struct corpus *corpus)
 {
 	free(corpus->rules);
-	*corpus = (struct corpus){0};
+	*corpus = (struct corpus){ 0 };
 }
 
 static bool try_numbers(struct corpus *corpus, uint32_t arch, uint32_t first, uint32_t count,
                         corpus_fn *fn, void *context)
 {
 	for (uint32_t i = 0; i < count; i++) {
-		struct seccomp_data call = {.nr = (int)(first + i), .arch = arch};
+		struct seccomp_data call = { .nr = (int)(first + i), .arch = arch };
 
 		for (size_t a = 0; a < CORPUS_ARGS; a++)
 			call.args[a] = add_high_word(corpus, 0);
@@ -138,9 +138,10 @@ bool corpus_heads(struct corpus *corpus, corpus_fn *fn, void *context)
 {
 	static const uint32_t foreign[] = {
 		AUDIT_ARCH_I386,       AUDIT_ARCH_AARCH64,    AUDIT_ARCH_ARM, 0,
-		AUDIT_ARCH_X86_64 - 1, AUDIT_ARCH_X86_64 + 1, UINT32_MAX};
-	static const uint32_t native[] = {0,          0x3ffffc00, 0x40000000, 0x7ffffc00,
-	                                  0x80000000, 0xc0000000, 0xfffffc00};
+		AUDIT_ARCH_X86_64 - 1, AUDIT_ARCH_X86_64 + 1, UINT32_MAX
+	};
+	static const uint32_t native[] = { 0,          0x3ffffc00, 0x40000000, 0x7ffffc00,
+		                           0x80000000, 0xc0000000, 0xfffffc00 };
 
 	for (size_t i = 0; i < ARRAY_SIZE(native); i++)
 		if (!try_numbers(corpus, AUDIT_ARCH_X86_64, native[i], 1024, fn, context))
@@ -167,10 +168,10 @@ static bool next_combination(const struct corpus_rule *entry, size_t index[CORPU
 static bool try_rule(struct corpus *corpus, const struct corpus_rule *entry, uint32_t nr,
                      corpus_fn *fn, void *context)
 {
-	size_t index[CORPUS_ARGS] = {0};
+	size_t index[CORPUS_ARGS] = { 0 };
 
 	do {
-		struct seccomp_data call = {.nr = (int)nr, .arch = AUDIT_ARCH_X86_64};
+		struct seccomp_data call = { .nr = (int)nr, .arch = AUDIT_ARCH_X86_64 };
 
 		for (size_t a = 0; a < CORPUS_ARGS; a++)
 			call.args[a] =
@@ -200,7 +201,7 @@ static struct seccomp_data random_call(struct corpus *corpus)
 {
 	uint64_t dice = next_random(corpus);
 	const struct corpus_rule *entry = &corpus->rules[(dice >> 32) % corpus->n];
-	struct seccomp_data call = {.nr = (int)entry->rule->nr, .arch = AUDIT_ARCH_X86_64};
+	struct seccomp_data call = { .nr = (int)entry->rule->nr, .arch = AUDIT_ARCH_X86_64 };
 
 	if (dice % 8 == 0)
 		call.nr = (int)(next_random(corpus) % 1024);

@@ -31,8 +31,8 @@ typedef int child_fn(const struct kernel_check *check, long nr);
 
 static int load_filter(const struct kernel_check *check)
 {
-	struct sock_fprog program = {.len = check->len,
-	                             .filter = (struct sock_filter *)check->code};
+	struct sock_fprog program = { .len = check->len,
+		                      .filter = (struct sock_filter *)check->code };
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return -errno;
@@ -44,7 +44,7 @@ static int load_filter(const struct kernel_check *check)
 /* Returns the child's wait status, or -1. */
 static int run_child(const struct kernel_check *check, child_fn *fn, long nr)
 {
-	static const struct rlimit no_core = {0, 0};
+	static const struct rlimit no_core = { 0, 0 };
 	int status = -1;
 	pid_t pid;
 
@@ -123,17 +123,17 @@ static int call_refused_arguments(const struct kernel_check *check, long high)
 		long nr, args[4];
 		int want;
 	} calls[] = {
-		{"socket(AF_PACKET)", SYS_socket, {17, 3, 0}, EAFNOSUPPORT},
-		{"socket(AF_INET, SOCK_RAW)", SYS_socket, {2, 3, 1}, EAFNOSUPPORT},
-		{"clone(CLONE_NEWUSER)", SYS_clone, {0x10000011}, EPERM},
-		{"setsockopt(TCP_ULP)", SYS_setsockopt, {-1, 6, 31}, ENOPROTOOPT},
-		{"ioctl(TIOCSTI)", SYS_ioctl, {-1, 0x5412}, EPERM},
-		{"prctl(PR_SET_DUMPABLE)", SYS_prctl, {4, 1}, EPERM},
-		{"futex(FUTEX_LOCK_PI)", SYS_futex, {0, 6}, ENOSYS},
-		{"fchmod(04755)", SYS_fchmod, {-1, 04755}, EPERM},
-		{"fcntl(F_SETLEASE)", SYS_fcntl, {-1, 1024}, EPERM},
-		{"prlimit64(1)", SYS_prlimit64, {1, 99}, EPERM},
-		{"unknown number", NR_UNKNOWN, {0}, ENOSYS},
+		{ "socket(AF_PACKET)", SYS_socket, { 17, 3, 0 }, EAFNOSUPPORT },
+		{ "socket(AF_INET, SOCK_RAW)", SYS_socket, { 2, 3, 1 }, EAFNOSUPPORT },
+		{ "clone(CLONE_NEWUSER)", SYS_clone, { 0x10000011 }, EPERM },
+		{ "setsockopt(TCP_ULP)", SYS_setsockopt, { -1, 6, 31 }, ENOPROTOOPT },
+		{ "ioctl(TIOCSTI)", SYS_ioctl, { -1, 0x5412 }, EPERM },
+		{ "prctl(PR_SET_DUMPABLE)", SYS_prctl, { 4, 1 }, EPERM },
+		{ "futex(FUTEX_LOCK_PI)", SYS_futex, { 0, 6 }, ENOSYS },
+		{ "fchmod(04755)", SYS_fchmod, { -1, 04755 }, EPERM },
+		{ "fcntl(F_SETLEASE)", SYS_fcntl, { -1, 1024 }, EPERM },
+		{ "prlimit64(1)", SYS_prlimit64, { 1, 99 }, EPERM },
+		{ "unknown number", NR_UNKNOWN, { 0 }, ENOSYS },
 	};
 	int n_wrong = 0;
 
@@ -183,7 +183,7 @@ static bool is_killed(const struct kernel_check *check, child_fn *fn, const char
 static bool has_i386(void)
 {
 	static const struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-	static const struct kernel_check check = {.code = &allow, .len = 1};
+	static const struct kernel_check check = { .code = &allow, .len = 1 };
 
 	return run_child(&check, call_i386, NR_I386_GETPID) == 0;
 }

@@ -74,7 +74,8 @@ static bool agree(const struct seccomp_data *call, void *context)
 static void test_differential(struct corpus *corpus, uint64_t n_random)
 {
 	static uint8_t marks[seccomp_default_len];
-	struct comparison comparison = {.program = {seccomp_default, seccomp_default_len, marks}};
+	struct comparison comparison = { .program = { seccomp_default, seccomp_default_len,
+		                                      marks } };
 	size_t missing, sides;
 
 	tap(corpus_heads(corpus, agree, &comparison), "every number, x32, foreign architectures");
@@ -122,8 +123,8 @@ static bool mutate(struct sock_filter *insn, enum mutation mutation)
 
 static bool mutant_survives(struct corpus *corpus, const struct sock_filter *code)
 {
-	struct comparison comparison = {.program = {code, seccomp_default_len, NULL},
-	                                .quiet = true};
+	struct comparison comparison = { .program = { code, seccomp_default_len, NULL },
+		                         .quiet = true };
 
 	return corpus_heads(corpus, agree, &comparison) &&
 	       corpus_directed(corpus, agree, &comparison);
@@ -285,11 +286,11 @@ static const struct spot spots[] = {
 
 static void test_spots(void)
 {
-	struct bpf_program program = {seccomp_default, seccomp_default_len, NULL};
+	struct bpf_program program = { seccomp_default, seccomp_default_len, NULL };
 	unsigned n_wrong = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(spots); i++) {
-		struct seccomp_data call = {.nr = (int)spots[i].nr, .arch = AUDIT_ARCH_X86_64};
+		struct seccomp_data call = { .nr = (int)spots[i].nr, .arch = AUDIT_ARCH_X86_64 };
 		uint32_t got = 0;
 		int r;
 

@@ -6,7 +6,7 @@
 
 Test(err, set_returns_the_errno_and_appends_its_text)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	cr_expect(err_set(&e, ERR_IO, ENOENT, "open \"%s\"", "x") == -ENOENT);
 	cr_expect(e.code == ERR_IO);
@@ -17,7 +17,7 @@ Test(err, set_returns_the_errno_and_appends_its_text)
 
 Test(err, set_without_an_errno_is_einval)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	cr_expect(err_set(&e, ERR_INVALID, 0, "wrong") == -EINVAL);
 	cr_expect_str_eq(e.msg, "wrong");
@@ -25,7 +25,7 @@ Test(err, set_without_an_errno_is_einval)
 
 Test(err, a_new_error_forgets_the_old_remedy)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	(void)err_set(&e, ERR_INVALID, 0, "first");
 	cr_expect(err_remedy(&e, -ERANGE, "do %d things", 2) == -ERANGE);
@@ -36,7 +36,7 @@ Test(err, a_new_error_forgets_the_old_remedy)
 
 Test(err, wrap_puts_the_outer_text_in_front_and_keeps_the_code)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 	int r = err_set(&e, ERR_LIMIT, 0, "inner");
 
 	cr_expect(err_wrap(&e, r, "job %d", 7) == -EINVAL);
@@ -47,7 +47,7 @@ Test(err, wrap_puts_the_outer_text_in_front_and_keeps_the_code)
 Test(err, long_texts_are_cut_not_overrun)
 {
 	char text[1000];
-	struct err e = {0};
+	struct err e = { 0 };
 
 	memset(text, 'x', sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';
@@ -62,7 +62,7 @@ Test(err, long_texts_are_cut_not_overrun)
 
 Test(err, control_characters_never_reach_the_message)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	(void)err_set(&e, ERR_INVALID, 0, "\"%s\"", "a\nb\x1b[31m\x7f");
 	cr_expect_str_eq(e.msg, "\"a?b?[31m?\"");

@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 
-static const struct json_bounds roomy = {.bytes = 1 * MIB, .depth = 32, .values = 10000};
+static const struct json_bounds roomy = { .bytes = 1 * MIB, .depth = 32, .values = 10000 };
 
 static int open_text(struct json_reader *in, const char *text, struct err *err)
 {
@@ -21,35 +21,35 @@ Test(json_write, bytes_become_json_strings)
 		struct str in;
 		const char *out;
 	} cases[] = {
-		{"empty", STR(""), ""},
-		{"plain", STR("hello world"), "hello world"},
-		{"quote and backslash", STR("\"\\"), "\\\"\\\\"},
-		{"slash stays", STR("a/b"), "a/b"},
-		{"usual controls", STR("\n\r\t"), "\\n\\r\\t"},
-		{"NUL", STR("a\0b"), "a\\u0000b"},
-		{"escape", STR("\x1b[0m"), "\\u001b[0m"},
-		{"backspace and DEL", STR("\b\x7f"), "\\u0008\\u007f"},
-		{"two bytes", STR("\xc3\xa9"), "\xc3\xa9"},
-		{"three bytes", STR("\xe2\x82\xac"), "\xe2\x82\xac"},
-		{"four bytes", STR("\xf0\x9f\x98\x80"), "\xf0\x9f\x98\x80"},
-		{"first and last of each length",
-	         STR("\xc2\x80\xdf\xbf\xe0\xa0\x80\xef\xbf\xbf\xf0\x90\x80\x80\xf4\x8f\xbf\xbf"),
-	         "\xc2\x80\xdf\xbf\xe0\xa0\x80\xef\xbf\xbf\xf0\x90\x80\x80\xf4\x8f\xbf\xbf"},
-		{"around the surrogates", STR("\xed\x9f\xbf\xee\x80\x80"),
-	         "\xed\x9f\xbf\xee\x80\x80"},
-		{"lone continuation", STR("a\x80z"), "a" FFFD "z"},
-		{"lone lead at the end", STR("a\xe2"), "a" FFFD},
-		{"cut sequence: one per byte", STR("\xe2\x82"), FFFD FFFD},
-		{"cut by plain text", STR("\xf0\x9f\x98z"), FFFD FFFD FFFD "z"},
-		{"overlong slash", STR("\xc0\xaf"), FFFD FFFD},
-		{"overlong two", STR("\xc1\xbf"), FFFD FFFD},
-		{"overlong three", STR("\xe0\x9f\xbf"), FFFD FFFD FFFD},
-		{"overlong four", STR("\xf0\x8f\xbf\xbf"), FFFD FFFD FFFD FFFD},
-		{"surrogate", STR("\xed\xa0\x80"), FFFD FFFD FFFD},
-		{"above U+10FFFF", STR("\xf4\x90\x80\x80"), FFFD FFFD FFFD FFFD},
-		{"five byte form", STR("\xf8\x88\x80\x80\x80"), FFFD FFFD FFFD FFFD FFFD},
-		{"fe and ff", STR("\xfe\xff"), FFFD FFFD},
-		{"good after bad", STR("\xe2\xc3\xa9"), FFFD "\xc3\xa9"},
+		{ "empty", STR(""), "" },
+		{ "plain", STR("hello world"), "hello world" },
+		{ "quote and backslash", STR("\"\\"), "\\\"\\\\" },
+		{ "slash stays", STR("a/b"), "a/b" },
+		{ "usual controls", STR("\n\r\t"), "\\n\\r\\t" },
+		{ "NUL", STR("a\0b"), "a\\u0000b" },
+		{ "escape", STR("\x1b[0m"), "\\u001b[0m" },
+		{ "backspace and DEL", STR("\b\x7f"), "\\u0008\\u007f" },
+		{ "two bytes", STR("\xc3\xa9"), "\xc3\xa9" },
+		{ "three bytes", STR("\xe2\x82\xac"), "\xe2\x82\xac" },
+		{ "four bytes", STR("\xf0\x9f\x98\x80"), "\xf0\x9f\x98\x80" },
+		{ "first and last of each length",
+		  STR("\xc2\x80\xdf\xbf\xe0\xa0\x80\xef\xbf\xbf\xf0\x90\x80\x80\xf4\x8f\xbf\xbf"),
+		  "\xc2\x80\xdf\xbf\xe0\xa0\x80\xef\xbf\xbf\xf0\x90\x80\x80\xf4\x8f\xbf\xbf" },
+		{ "around the surrogates", STR("\xed\x9f\xbf\xee\x80\x80"),
+		  "\xed\x9f\xbf\xee\x80\x80" },
+		{ "lone continuation", STR("a\x80z"), "a" FFFD "z" },
+		{ "lone lead at the end", STR("a\xe2"), "a" FFFD },
+		{ "cut sequence: one per byte", STR("\xe2\x82"), FFFD FFFD },
+		{ "cut by plain text", STR("\xf0\x9f\x98z"), FFFD FFFD FFFD "z" },
+		{ "overlong slash", STR("\xc0\xaf"), FFFD FFFD },
+		{ "overlong two", STR("\xc1\xbf"), FFFD FFFD },
+		{ "overlong three", STR("\xe0\x9f\xbf"), FFFD FFFD FFFD },
+		{ "overlong four", STR("\xf0\x8f\xbf\xbf"), FFFD FFFD FFFD FFFD },
+		{ "surrogate", STR("\xed\xa0\x80"), FFFD FFFD FFFD },
+		{ "above U+10FFFF", STR("\xf4\x90\x80\x80"), FFFD FFFD FFFD FFFD },
+		{ "five byte form", STR("\xf8\x88\x80\x80\x80"), FFFD FFFD FFFD FFFD FFFD },
+		{ "fe and ff", STR("\xfe\xff"), FFFD FFFD },
+		{ "good after bad", STR("\xe2\xc3\xa9"), FFFD "\xc3\xa9" },
 	};
 
 	for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
@@ -89,18 +89,18 @@ Test(json_write, every_byte_is_treated_alike_at_every_alignment)
 /* What is written is read back: the writer's own idea of UTF-8 against jansson's. */
 Test(json_write, all_two_and_three_byte_texts_are_valid_json)
 {
-	static const char tails[] = {'a',    '\x7f', '\x80', '\x8f', '\x90',
-	                             '\x9f', '\xa0', '\xbf', '\xc0', '\xff'};
+	static const char tails[] = { 'a',    '\x7f', '\x80', '\x8f', '\x90',
+		                      '\x9f', '\xa0', '\xbf', '\xc0', '\xff' };
 
 	for (unsigned lead = 0; lead < 256; lead++) {
 		CLEANUP_BUF struct buf b = BUF_INIT(1 * MIB);
-		struct json_reader in = {0};
-		struct err e = {0};
+		struct json_reader in = { 0 };
+		struct err e = { 0 };
 
 		buf_putc(&b, '[');
 		for (size_t i = 0; i < sizeof(tails); i++) {
 			for (size_t k = 0; k < sizeof(tails); k++) {
-				const char text[] = {(char)lead, tails[i], tails[k], '\x80'};
+				const char text[] = { (char)lead, tails[i], tails[k], '\x80' };
 
 				json_put_string(&b, text, sizeof(text));
 				buf_putc(&b, ',');
@@ -127,32 +127,32 @@ Test(json_read, broken_documents_are_refused)
 	static const struct {
 		const char *name, *text, *msg;
 	} cases[] = {
-		{"empty", "", "not valid JSON"},
-		{"blank", "  ", "not valid JSON"},
-		{"cut", "{\"a\":", "not valid JSON"},
-		{"trailing text", "{} x", "not valid JSON"},
-		{"two documents", "{}{}", "not valid JSON"},
-		{"comment", "{/**/}", "not valid JSON"},
-		{"trailing comma", "{\"a\":1,}", "not valid JSON"},
-		{"single quotes", "{'a':1}", "not valid JSON"},
-		{"NaN", "{\"a\":NaN}", "not valid JSON"},
-		{"leading zero", "{\"a\":01}", "not valid JSON"},
-		{"huge integer", "{\"a\":99999999999999999999}", "not valid JSON"},
-		{"huge real", "{\"a\":1e999}", "not valid JSON"},
-		{"bad escape", "{\"a\":\"\\x\"}", "not valid JSON"},
-		{"lone surrogate", "{\"a\":\"\\ud800\"}", "not valid JSON"},
-		{"bad UTF-8", "{\"a\":\"\xff\"}", "not valid JSON"},
-		{"raw newline in string", "{\"a\":\"\n\"}", "not valid JSON"},
-		{"byte order mark", "\xef\xbb\xbf{}", "not valid JSON"},
-		{"NUL in a key", "{\"a\\u0000b\":1}", "not valid JSON"},
-		{"duplicate key", "{\"a\":1,\"a\":1}", "duplicate"},
-		{"duplicate key below", "{\"b\":[{\"a\":1,\"a\":1}]}", "duplicate"},
-		{"duplicate by escape", "{\"a\":1,\"\\u0061\":1}", "duplicate"},
+		{ "empty", "", "not valid JSON" },
+		{ "blank", "  ", "not valid JSON" },
+		{ "cut", "{\"a\":", "not valid JSON" },
+		{ "trailing text", "{} x", "not valid JSON" },
+		{ "two documents", "{}{}", "not valid JSON" },
+		{ "comment", "{/**/}", "not valid JSON" },
+		{ "trailing comma", "{\"a\":1,}", "not valid JSON" },
+		{ "single quotes", "{'a':1}", "not valid JSON" },
+		{ "NaN", "{\"a\":NaN}", "not valid JSON" },
+		{ "leading zero", "{\"a\":01}", "not valid JSON" },
+		{ "huge integer", "{\"a\":99999999999999999999}", "not valid JSON" },
+		{ "huge real", "{\"a\":1e999}", "not valid JSON" },
+		{ "bad escape", "{\"a\":\"\\x\"}", "not valid JSON" },
+		{ "lone surrogate", "{\"a\":\"\\ud800\"}", "not valid JSON" },
+		{ "bad UTF-8", "{\"a\":\"\xff\"}", "not valid JSON" },
+		{ "raw newline in string", "{\"a\":\"\n\"}", "not valid JSON" },
+		{ "byte order mark", "\xef\xbb\xbf{}", "not valid JSON" },
+		{ "NUL in a key", "{\"a\\u0000b\":1}", "not valid JSON" },
+		{ "duplicate key", "{\"a\":1,\"a\":1}", "duplicate" },
+		{ "duplicate key below", "{\"b\":[{\"a\":1,\"a\":1}]}", "duplicate" },
+		{ "duplicate by escape", "{\"a\":1,\"\\u0061\":1}", "duplicate" },
 	};
 
 	for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
-		struct json_reader in = {0};
-		struct err e = {0};
+		struct json_reader in = { 0 };
+		struct err e = { 0 };
 
 		cr_expect(open_text(&in, cases[i].text, &e) < 0, "%s", cases[i].name);
 		cr_expect(e.code == ERR_INVALID, "%s", cases[i].name);
@@ -164,21 +164,21 @@ Test(json_read, broken_documents_are_refused)
 
 Test(json_read, the_bounds_hold)
 {
-	static const struct json_bounds tight = {.bytes = 20, .depth = 2, .values = 5};
+	static const struct json_bounds tight = { .bytes = 20, .depth = 2, .values = 5 };
 	static const struct {
 		const char *text, *msg; /* NULL: taken */
 	} cases[] = {
-		{"{\"a\":[1,2]}", NULL},
-		{"{\"a\":\"[[[[[[[\"}", NULL},
-		{"{\"a\":\",,,\\\",,,\"}", NULL},
-		{"[[[]]]", "nested deeper than 2"},
-		{"[1,2,3,4,5,6]", "more than 5 values"},
-		{"[                    ]", "22 bytes of JSON, at most 20"},
+		{ "{\"a\":[1,2]}", NULL },
+		{ "{\"a\":\"[[[[[[[\"}", NULL },
+		{ "{\"a\":\",,,\\\",,,\"}", NULL },
+		{ "[[[]]]", "nested deeper than 2" },
+		{ "[1,2,3,4,5,6]", "more than 5 values" },
+		{ "[                    ]", "22 bytes of JSON, at most 20" },
 	};
 
 	for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
-		struct json_reader in = {0};
-		struct err e = {0};
+		struct json_reader in = { 0 };
+		struct err e = { 0 };
 		int r = json_reader_init(&in, "doc", cases[i].text, strlen(cases[i].text), &tight,
 		                         &e);
 
@@ -190,9 +190,9 @@ Test(json_read, the_bounds_hold)
 
 Test(json_read, depth_is_bounded_even_when_more_is_asked_for)
 {
-	static const struct json_bounds deep = {.bytes = 1 * MIB, .depth = 5000, .values = 10000};
-	struct json_reader in = {0};
-	struct err e = {0};
+	static const struct json_bounds deep = { .bytes = 1 * MIB, .depth = 5000, .values = 10000 };
+	struct json_reader in = { 0 };
+	struct err e = { 0 };
 	char text[2 * 33];
 
 	memset(text, '[', 33);
@@ -208,31 +208,31 @@ Test(json_read, errors_name_the_path)
 	static const struct {
 		const char *text, *msg;
 	} cases[] = {
-		{"[]", "doc: must be an object"},
-		{"{\"o\":1}", "o: must be an object"},
-		{"{\"o\":{\"u\":\"x\"}}", "o.u: must be an integer"},
-		{"{\"o\":{\"u\":1.0}}", "o.u: must be an integer"},
-		{"{\"o\":{\"u\":-1}}", "o.u: must not be negative"},
-		{"{\"o\":{\"u\":null}}", "o.u: must be an integer"},
-		{"{\"o\":{\"u\":true}}", "o.u: must be an integer"},
-		{"{\"o\":{\"m\":\"1\"}}", "o.m: must be a number"},
-		{"{\"o\":{\"m\":-0.5}}", "o.m: must not be negative"},
-		{"{\"o\":{\"m\":1e300}}", "o.m: is too large"},
-		{"{\"o\":{\"b\":1}}", "o.b: must be true or false"},
-		{"{\"o\":{\"x\":1}}", "o.x: unknown field"},
-		{"{\"O\":{}}", "O: unknown field"},
-		{"{\"a\\nb\":1}", "a?b: unknown field"},
-		{"{\"l\":{}}", "l: must be an array"},
-		{"{\"l\":[\"a\",2]}", "l[1]: must be a string"},
-		{"{\"l\":[\"a\",\"b\",\"c\",\"d\"]}", "l: 4 elements, at most 3"},
-		{"{\"l\":[\"123456\"]}", "l[0]: 6 bytes, at most 5"},
-		{"{\"l\":[\"a\\u0000\"]}", "l[0]: must not hold a NUL"},
-		{"{\"l\":[\"a\", null]}", "l[1]: must be a string"},
+		{ "[]", "doc: must be an object" },
+		{ "{\"o\":1}", "o: must be an object" },
+		{ "{\"o\":{\"u\":\"x\"}}", "o.u: must be an integer" },
+		{ "{\"o\":{\"u\":1.0}}", "o.u: must be an integer" },
+		{ "{\"o\":{\"u\":-1}}", "o.u: must not be negative" },
+		{ "{\"o\":{\"u\":null}}", "o.u: must be an integer" },
+		{ "{\"o\":{\"u\":true}}", "o.u: must be an integer" },
+		{ "{\"o\":{\"m\":\"1\"}}", "o.m: must be a number" },
+		{ "{\"o\":{\"m\":-0.5}}", "o.m: must not be negative" },
+		{ "{\"o\":{\"m\":1e300}}", "o.m: is too large" },
+		{ "{\"o\":{\"b\":1}}", "o.b: must be true or false" },
+		{ "{\"o\":{\"x\":1}}", "o.x: unknown field" },
+		{ "{\"O\":{}}", "O: unknown field" },
+		{ "{\"a\\nb\":1}", "a?b: unknown field" },
+		{ "{\"l\":{}}", "l: must be an array" },
+		{ "{\"l\":[\"a\",2]}", "l[1]: must be a string" },
+		{ "{\"l\":[\"a\",\"b\",\"c\",\"d\"]}", "l: 4 elements, at most 3" },
+		{ "{\"l\":[\"123456\"]}", "l[0]: 6 bytes, at most 5" },
+		{ "{\"l\":[\"a\\u0000\"]}", "l[0]: must not hold a NUL" },
+		{ "{\"l\":[\"a\", null]}", "l[1]: must be a string" },
 	};
 
 	for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
-		struct json_reader in = {0};
-		struct err e = {0};
+		struct json_reader in = { 0 };
+		struct err e = { 0 };
 		struct json_node root, o, l, n;
 		struct str s;
 		uint64_t u;
@@ -269,8 +269,8 @@ Test(json_read, errors_name_the_path)
 
 Test(json_read, a_null_is_answered_with_a_remedy)
 {
-	struct json_reader in = {0};
-	struct err e = {0};
+	struct json_reader in = { 0 };
+	struct err e = { 0 };
 	struct json_node root, n;
 	uint64_t u;
 
@@ -284,8 +284,8 @@ Test(json_read, a_null_is_answered_with_a_remedy)
 
 Test(json_read, unknown_fields_are_answered_with_the_known_ones)
 {
-	struct json_reader in = {0};
-	struct err e = {0};
+	struct json_reader in = { 0 };
+	struct err e = { 0 };
 	struct json_node root;
 
 	cr_assert(open_text(&in, "{\"timeout\":1}", &e) == 0);
@@ -299,8 +299,8 @@ Test(json_read, unknown_fields_are_answered_with_the_known_ones)
 
 Test(json_read, the_first_error_stays_and_later_fields_are_absent)
 {
-	struct json_reader in = {0};
-	struct err e = {0};
+	struct json_reader in = { 0 };
+	struct err e = { 0 };
 	struct json_node root, a, b;
 	uint64_t u = 7;
 
@@ -322,7 +322,7 @@ Test(json_read, the_first_error_stays_and_later_fields_are_absent)
 
 Test(json_read, an_error_pointer_is_not_needed)
 {
-	struct json_reader in = {0};
+	struct json_reader in = { 0 };
 	struct json_node root;
 
 	cr_expect(open_text(&in, "{", NULL) < 0);
@@ -339,12 +339,12 @@ Test(json_read, numbers_become_thousandths_rounded)
 		const char *text;
 		uint64_t milli;
 	} cases[] = {
-		{"[0.5]", 500}, {"[2]", 2000}, {"[0.29]", 290}, {"[1.0005]", 1001},
-		{"[0]", 0},     {"[1e-9]", 0}, {"[0.1]", 100},  {"[64.125]", 64125},
+		{ "[0.5]", 500 }, { "[2]", 2000 }, { "[0.29]", 290 }, { "[1.0005]", 1001 },
+		{ "[0]", 0 },     { "[1e-9]", 0 }, { "[0.1]", 100 },  { "[64.125]", 64125 },
 	};
 
 	for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
-		struct json_reader in = {0};
+		struct json_reader in = { 0 };
 		struct json_node root, n;
 		uint64_t v = 0;
 
@@ -359,7 +359,7 @@ Test(json_read, numbers_become_thousandths_rounded)
 
 Test(json_read, bytes_may_hold_nul_where_asked)
 {
-	struct json_reader in = {0};
+	struct json_reader in = { 0 };
 	struct json_node root, n;
 	struct str s;
 
@@ -377,34 +377,34 @@ Test(json_read, base64_is_decoded_strictly)
 		const char *text;
 		struct str out; /* p NULL: refused */
 	} cases[] = {
-		{"", STR("")},
-		{"Zg==", STR("f")},
-		{"Zm8=", STR("fo")},
-		{"Zm9v", STR("foo")},
-		{"Zm9vYg==", STR("foob")},
-		{"AP/+", STR("\0\xff\xfe")},
-		{"AAAA", STR("\0\0\0")},
-		{"Zg", {NULL, 0}},
-		{"Zg=", {NULL, 0}},
-		{"Z===", {NULL, 0}},
-		{"====", {NULL, 0}},
-		{"=", {NULL, 0}},
-		{"Zh==", {NULL, 0}}, /* bits that nobody asked for */
-		{"Zm9=", {NULL, 0}},
-		{"Zm9v\\n", {NULL, 0}},
-		{" m9v", {NULL, 0}},
-		{"Zg==Zg==", {NULL, 0}},
-		{"_-__", {NULL, 0}},
-		{"Zm\\u0000v", {NULL, 0}},
-		{"AAAAAAAAAAAAAAAA", {NULL, 0}}, /* 12 bytes, 10 allowed */
+		{ "", STR("") },
+		{ "Zg==", STR("f") },
+		{ "Zm8=", STR("fo") },
+		{ "Zm9v", STR("foo") },
+		{ "Zm9vYg==", STR("foob") },
+		{ "AP/+", STR("\0\xff\xfe") },
+		{ "AAAA", STR("\0\0\0") },
+		{ "Zg", { NULL, 0 } },
+		{ "Zg=", { NULL, 0 } },
+		{ "Z===", { NULL, 0 } },
+		{ "====", { NULL, 0 } },
+		{ "=", { NULL, 0 } },
+		{ "Zh==", { NULL, 0 } }, /* bits that nobody asked for */
+		{ "Zm9=", { NULL, 0 } },
+		{ "Zm9v\\n", { NULL, 0 } },
+		{ " m9v", { NULL, 0 } },
+		{ "Zg==Zg==", { NULL, 0 } },
+		{ "_-__", { NULL, 0 } },
+		{ "Zm\\u0000v", { NULL, 0 } },
+		{ "AAAAAAAAAAAAAAAA", { NULL, 0 } }, /* 12 bytes, 10 allowed */
 	};
 
 	for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
 		CLEANUP_ARENA struct arena a = ARENA_INIT(1000);
 		CLEANUP_BUF struct buf text = BUF_INIT(100);
-		struct json_reader in = {0};
+		struct json_reader in = { 0 };
 		struct json_node root, n;
-		struct str s = {0};
+		struct str s = { 0 };
 
 		buf_printf(&text, "[\"%s\"]", cases[i].text);
 		cr_assert(open_text(&in, text.data, NULL) == 0, "%s", cases[i].text);
@@ -423,9 +423,9 @@ Test(json_read, base64_is_decoded_strictly)
 Test(json_read, base64_beyond_the_arena_is_a_limit_not_a_wrong_request)
 {
 	CLEANUP_ARENA struct arena a = ARENA_INIT(0);
-	struct json_reader in = {0};
+	struct json_reader in = { 0 };
 	struct json_node root, n;
-	struct err e = {0};
+	struct err e = { 0 };
 	struct str s;
 
 	cr_assert(open_text(&in, "[\"Zm9v\"]", &e) == 0);
@@ -439,7 +439,7 @@ Test(json_read, base64_beyond_the_arena_is_a_limit_not_a_wrong_request)
 
 Test(json_read, entries_of_a_map_are_walked_once_each)
 {
-	struct json_reader in = {0};
+	struct json_reader in = { 0 };
 	struct json_node root, n;
 	unsigned seen = 0;
 	size_t count;

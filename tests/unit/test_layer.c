@@ -88,7 +88,7 @@ Test(layer, names_are_unique_and_out_of_range_is_safe)
 
 Test(layer, levels_are_found_by_their_names_only)
 {
-	static const char *const wrong[] = {"", "Strict", "standard ", "degraded", "none"};
+	static const char *const wrong[] = { "", "Strict", "standard ", "degraded", "none" };
 	enum level got;
 
 	for (unsigned l = 0; l < LEVEL_COUNT; l++) {

@@ -18,7 +18,7 @@ static const struct limit_info *info_of(const char *key)
 Test(limits, the_defaults_are_within_their_own_ranges)
 {
 	struct limits l;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	limits_default(&l);
 	cr_expect(limits_check(&l, &e) == 0, "%s", e.msg);
@@ -45,7 +45,7 @@ Test(limits, both_ends_of_each_range_are_taken_and_nothing_beyond)
 	for (size_t i = 0; i < limit_infos_n; i++) {
 		const struct limit_info *info = &limit_infos[i];
 		struct limits l;
-		struct err e = {0};
+		struct err e = { 0 };
 
 		limits_default(&l);
 		cr_expect(limits_set(&l, info, info->min, &e) == 0, "%s", info->key);
@@ -79,22 +79,22 @@ Test(limits, text_is_read_as_the_kind_of_the_limit)
 		const char *option, *text, *key;
 		uint64_t value;
 	} cases[] = {
-		{"timeout", "5s", "timeout_ms", 5000},
-		{"timeout", "250ms", "timeout_ms", 250},
-		{"memory", "256M", "memory_bytes", 256 * MIB},
-		{"cpus", "0.5", "cpus", 500},
-		{"cpu-time", "2s", "cpu_ms", 2000},
-		{"pids", "7", "pids", 7},
-		{"open-files", "64", "open_files", 64},
-		{"file-size", "1M", "file_bytes", MIB},
-		{"disk", "64K", "disk_bytes", 64 * KIB},
-		{"inodes", "64", "inodes", 64},
-		{"output", "1K", "output_bytes", KIB},
+		{ "timeout", "5s", "timeout_ms", 5000 },
+		{ "timeout", "250ms", "timeout_ms", 250 },
+		{ "memory", "256M", "memory_bytes", 256 * MIB },
+		{ "cpus", "0.5", "cpus", 500 },
+		{ "cpu-time", "2s", "cpu_ms", 2000 },
+		{ "pids", "7", "pids", 7 },
+		{ "open-files", "64", "open_files", 64 },
+		{ "file-size", "1M", "file_bytes", MIB },
+		{ "disk", "64K", "disk_bytes", 64 * KIB },
+		{ "inodes", "64", "inodes", 64 },
+		{ "output", "1K", "output_bytes", KIB },
 	};
 
 	for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
 		struct limits l;
-		struct err e = {0};
+		struct err e = { 0 };
 
 		limits_default(&l);
 		cr_expect(limits_set_text(&l, cases[i].option, cases[i].text, &e) == 0, "%s",
@@ -109,23 +109,23 @@ Test(limits, bad_text_is_refused_with_an_example)
 	static const struct {
 		const char *option, *text, *msg, *remedy;
 	} cases[] = {
-		{"timeout", "soon", "--timeout: \"soon\" is not a value", "--timeout 5s"},
-		{"timeout", "", "--timeout: \"\" is not a value", "--timeout 5s"},
-		{"timeout", "0", "timeout_ms: 0 is out of range", "from 1 to 300000"},
-		{"timeout", "301s", "timeout_ms: 301000 is out of range", "from 1 to 300000"},
-		{"memory", "1M", "memory_bytes: 1048576 is out of range", "from 8388608"},
-		{"memory", "lots", "--memory", "256M"},
-		{"memory", "-1", "--memory", "256M"},
-		{"cpus", "0.005", "cpus: 0.005 is out of range", "from 0.010 to 256.000"},
-		{"cpus", "x", "--cpus", "0.5"},
-		{"pids", "1K", "--pids", "100"},
-		{"pids", "99999999999999999999", "--pids", "100"},
-		{"colour", "1", "no limit is called \"colour\"", ""},
+		{ "timeout", "soon", "--timeout: \"soon\" is not a value", "--timeout 5s" },
+		{ "timeout", "", "--timeout: \"\" is not a value", "--timeout 5s" },
+		{ "timeout", "0", "timeout_ms: 0 is out of range", "from 1 to 300000" },
+		{ "timeout", "301s", "timeout_ms: 301000 is out of range", "from 1 to 300000" },
+		{ "memory", "1M", "memory_bytes: 1048576 is out of range", "from 8388608" },
+		{ "memory", "lots", "--memory", "256M" },
+		{ "memory", "-1", "--memory", "256M" },
+		{ "cpus", "0.005", "cpus: 0.005 is out of range", "from 0.010 to 256.000" },
+		{ "cpus", "x", "--cpus", "0.5" },
+		{ "pids", "1K", "--pids", "100" },
+		{ "pids", "99999999999999999999", "--pids", "100" },
+		{ "colour", "1", "no limit is called \"colour\"", "" },
 	};
 
 	for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
 		struct limits l, before;
-		struct err e = {0};
+		struct err e = { 0 };
 
 		limits_default(&l);
 		before = l;

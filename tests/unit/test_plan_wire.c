@@ -20,51 +20,54 @@ struct sample {
 	const char *env[2];
 };
 
-static const struct sock_filter filter[3] = {
-	{0x20, 0, 0, 4}, {0x15, 1, 0, 7}, {0x06, 0, 0, 0x7fff0000}};
+static const struct sock_filter filter[3] = { { 0x20, 0, 0, 4 },
+	                                      { 0x15, 1, 0, 7 },
+	                                      { 0x06, 0, 0, 0x7fff0000 } };
 
 static struct plan *sample_init(struct sample *s)
 {
 	static const struct fs_op fs[] = {
-		{.kind = FS_OP_DIR, .path = "/etc", .mode = 0755, .owner = 3},
-		{.kind = FS_OP_SYMLINK, .path = "/bin", .source = "usr/bin"},
-		{.kind = FS_OP_FILE, .path = "/etc/f", .data = {"a\0b", 3}, .mode = 0444},
-		{.kind = FS_OP_BIND_RO, .path = "/usr", .source = "/usr", .optional = true},
-		{.kind = FS_OP_SCRATCH, .path = "/w", .mode = 01777, .owner = 9, .noexec = true},
-		{.kind = FS_OP_PROC, .path = "/proc"},
-		{.kind = FS_OP_DEV, .path = "/dev"},
-		{.kind = FS_OP_MASK, .path = "/proc/kcore"},
-		{.kind = FS_OP_READONLY, .path = "/proc/sys"},
+		{ .kind = FS_OP_DIR, .path = "/etc", .mode = 0755, .owner = 3 },
+		{ .kind = FS_OP_SYMLINK, .path = "/bin", .source = "usr/bin" },
+		{ .kind = FS_OP_FILE, .path = "/etc/f", .data = { "a\0b", 3 }, .mode = 0444 },
+		{ .kind = FS_OP_BIND_RO, .path = "/usr", .source = "/usr", .optional = true },
+		{ .kind = FS_OP_SCRATCH, .path = "/w", .mode = 01777, .owner = 9, .noexec = true },
+		{ .kind = FS_OP_PROC, .path = "/proc" },
+		{ .kind = FS_OP_DEV, .path = "/dev" },
+		{ .kind = FS_OP_MASK, .path = "/proc/kcore" },
+		{ .kind = FS_OP_READONLY, .path = "/proc/sys" },
 	};
 
 	*s = (struct sample){
-		.rules = {{"/", PLAN_ACCESS_LIST}, {"/w", PLAN_ACCESS_WRITE_EXEC}, {"/dev/null", 6}},
-		.rlimits = {{RLIMIT_CORE, 0}, {RLIMIT_NOFILE, UINT64_MAX}},
-		.argv = {"sh", "", "two words\n"},
-		.env = {"A=", "B=\xff=c"},
-		.plan = {.layers = LAYERS_ALL,
-	                 .required = LAYER_BIT(SECCOMP) | LAYER_BIT(PID_NS),
-	                 .init_id = 1,
-	                 .code_id = 1000,
-	                 .host_id_base = 0x70000000,
-	                 .host_id_slots = 77,
-	                 .hostname = "brig",
-	                 .loopback = true,
-	                 .n_fs = ELEMENTSOF(fs),
-	                 .scratch_bytes = UINT64_C(0x1122334455667788),
-	                 .scratch_inodes = 0x99aabb,
-	                 .n_rules = 3,
-	                 .n_rlimits = 2,
-	                 .memory_bytes = 1,
-	                 .pids = UINT64_MAX,
-	                 .cpu_milli = 500,
-	                 .cpu_ms = 2,
-	                 .seccomp = filter,
-	                 .n_seccomp = ELEMENTSOF(filter),
-	                 .exec = "/usr/bin/sh",
-	                 .cwd = "/w",
-	                 .n_argv = 3,
-	                 .n_env = 2},
+		.rules = { { "/", PLAN_ACCESS_LIST },
+		           { "/w", PLAN_ACCESS_WRITE_EXEC },
+		           { "/dev/null", 6 } },
+		.rlimits = { { RLIMIT_CORE, 0 }, { RLIMIT_NOFILE, UINT64_MAX } },
+		.argv = { "sh", "", "two words\n" },
+		.env = { "A=", "B=\xff=c" },
+		.plan = { .layers = LAYERS_ALL,
+		          .required = LAYER_BIT(SECCOMP) | LAYER_BIT(PID_NS),
+		          .init_id = 1,
+		          .code_id = 1000,
+		          .host_id_base = 0x70000000,
+		          .host_id_slots = 77,
+		          .hostname = "brig",
+		          .loopback = true,
+		          .n_fs = ELEMENTSOF(fs),
+		          .scratch_bytes = UINT64_C(0x1122334455667788),
+		          .scratch_inodes = 0x99aabb,
+		          .n_rules = 3,
+		          .n_rlimits = 2,
+		          .memory_bytes = 1,
+		          .pids = UINT64_MAX,
+		          .cpu_milli = 500,
+		          .cpu_ms = 2,
+		          .seccomp = filter,
+		          .n_seccomp = ELEMENTSOF(filter),
+		          .exec = "/usr/bin/sh",
+		          .cwd = "/w",
+		          .n_argv = 3,
+		          .n_env = 2 },
 	};
 	memcpy(s->fs, fs, sizeof(fs));
 	s->plan.fs = s->fs;
@@ -180,7 +183,7 @@ Test(plan_wire, every_field_survives_the_way_there_and_back)
 {
 	struct sample s;
 	CLEANUP_BUF struct buf b, again;
-	struct err err = {0};
+	struct err err = { 0 };
 	struct plan got;
 
 	encode(sample_init(&s), &b);
@@ -250,7 +253,7 @@ static void make_full(struct sample *s, struct plan_store *lists, int over)
 	for (size_t i = 0; i < PLAN_RULES_MAX; i++)
 		p->rules[i] = s->rules[0];
 	for (size_t i = 0; i < PLAN_RLIMITS_MAX; i++)
-		p->rlimits[i] = (struct plan_rlimit){(uint32_t)i, 5};
+		p->rlimits[i] = (struct plan_rlimit){ (uint32_t)i, 5 };
 	for (size_t i = 0; i <= PLAN_ARGS_MAX; i++)
 		p->argv[i] = "arg";
 	for (size_t i = 0; i <= PLAN_ENV_MAX; i++)
@@ -261,7 +264,7 @@ Test(plan_wire, every_list_can_be_full)
 {
 	struct sample s;
 	CLEANUP_BUF struct buf b;
-	struct err err = {0};
+	struct err err = { 0 };
 	struct plan got;
 
 	make_full(&s, &store2, -1);
@@ -292,7 +295,7 @@ static void patch(struct buf *b, const void *find, size_t n, size_t at, uint32_t
 
 Test(plan_wire, a_count_beyond_the_bound_is_refused_when_reading)
 {
-	static const uint32_t counts[] = {PLAN_ARGS_MAX + 1, 0x7fffffff, UINT32_MAX};
+	static const uint32_t counts[] = { PLAN_ARGS_MAX + 1, 0x7fffffff, UINT32_MAX };
 
 	for (size_t i = 0; i < ELEMENTSOF(counts); i++) {
 		struct sample s;
@@ -313,8 +316,8 @@ Test(plan_wire, every_truncation_is_refused)
 
 	encode(sample_init(&s), &b);
 	for (size_t n = 0; n < b.len; n++) {
-		struct plan got = {.pids = 4711};
-		struct err err = {0};
+		struct plan got = { .pids = 4711 };
+		struct err err = { 0 };
 
 		cr_assert(decode_exact(b.data, n, &store, &got, &err) == -EPROTO, "%zu bytes", n);
 		cr_assert(err.code == ERR_INVALID && err.msg[0]);
@@ -326,7 +329,7 @@ Test(plan_wire, bytes_after_the_end_are_refused)
 {
 	struct sample s;
 	CLEANUP_BUF struct buf b;
-	struct err err = {0};
+	struct err err = { 0 };
 	struct plan got;
 
 	encode(sample_init(&s), &b);
@@ -337,7 +340,7 @@ Test(plan_wire, bytes_after_the_end_are_refused)
 
 Test(plan_wire, a_changed_byte_is_refused_or_stays_in_bounds, .timeout = 60)
 {
-	static const unsigned char masks[] = {0x01, 0x80, 0xff};
+	static const unsigned char masks[] = { 0x01, 0x80, 0xff };
 	struct sample s;
 	CLEANUP_BUF struct buf b;
 	size_t accepted = 0;
@@ -365,7 +368,7 @@ Test(plan_wire, a_changed_byte_is_refused_or_stays_in_bounds, .timeout = 60)
 Test(plan_wire, too_many_bytes_are_refused_before_they_are_read)
 {
 	struct plan got;
-	struct err err = {0};
+	struct err err = { 0 };
 	static const char one[1];
 
 	cr_expect(plan_decode(one, PLAN_BYTES_MAX + 1, &store, &got, &err) == -EFBIG);
@@ -376,7 +379,7 @@ Test(plan_wire, another_version_is_refused)
 {
 	struct sample s;
 	CLEANUP_BUF struct buf b;
-	struct err err = {0};
+	struct err err = { 0 };
 	struct plan got;
 
 	encode(sample_init(&s), &b);
@@ -455,7 +458,7 @@ static const struct {
 	const char *what;
 	void (*spoil)(struct sample *s);
 } wrong[] = {
-#define X(name, statement) {#name, spoil_##name},
+#define X(name, statement) { #name, spoil_##name },
 	SPOILS(X)
 #undef X
 };
@@ -494,7 +497,7 @@ enum {
 	AT_N_FS = 125,
 };
 
-#define ZERO8   "\0\0\0\0\0\0\0\0"
+#define ZERO8    "\0\0\0\0\0\0\0\0"
 #define BYTES(b) b, sizeof(b) - 1
 
 /* Bytes put over those of a good plan: `at` after `find`, or at a fixed place without it. */
@@ -505,51 +508,51 @@ static const struct {
 	const char *put;
 	size_t n;
 } forged[] = {
-	{"an unknown layer", "required", NULL, 0, AT_LAYERS + 3, BYTES("\xff")},
-	{"required without the layer", "required", NULL, 0, AT_LAYERS, BYTES("\0\0\0\0")},
-	{"half an instruction", "", NULL, 0, AT_SECCOMP_LEN, BYTES("\x17")},
-	{"more instructions than bytes", "seccomp", NULL, 0, AT_SECCOMP_LEN, BYTES("\0\0\1\0")},
-	{"uid 0 for init", "ids", NULL, 0, AT_INIT_ID, BYTES("\0\0\0\0")},
-	{"uid 0 for the code", "ids", NULL, 0, AT_CODE_ID, BYTES("\0\0\0\0")},
-	{"the host's root", "ids", NULL, 0, AT_BASE, BYTES("\0\0\0\0")},
-	{"ids that wrap", "ids", NULL, 0, AT_BASE, BYTES("\xff\xff\xff\xff")},
-	{"no slots", "ids", NULL, 0, AT_SLOTS, BYTES("\0\0\0\0")},
-	{"the longest string", "hostname", NULL, 0, AT_HOSTNAME_LEN,
-         BYTES("\xff\xff\xff\xff\xff\xff\xff\xff")},
-	{"a string of half the memory", "hostname", NULL, 0, AT_HOSTNAME_LEN + 7, BYTES("\x7f")},
-	{"a string without end", "hostname", NULL, 0, AT_HOSTNAME + 4, BYTES("x")},
-	{"a NUL inside a string", "hostname", NULL, 0, AT_HOSTNAME + 1, BYTES("\0")},
-	{"a bool of 2", "loopback", NULL, 0, AT_LOOPBACK, BYTES("\2")},
-	{"a bool of 256", "loopback", NULL, 0, AT_LOOPBACK, BYTES("\0\1")},
-	{"no room", "limits", NULL, 0, AT_SCRATCH_BYTES, BYTES(ZERO8)},
-	{"no inodes", "limits", NULL, 0, AT_SCRATCH_INODES, BYTES("\0\0\0\0")},
-	{"no memory", "limits", NULL, 0, AT_MEMORY, BYTES(ZERO8)},
-	{"no processes", "limits", NULL, 0, AT_PIDS, BYTES(ZERO8)},
-	{"no processor", "limits", NULL, 0, AT_CPU_MILLI, BYTES(ZERO8)},
-	{"no processor time", "limits", NULL, 0, AT_CPU_MS, BYTES(ZERO8)},
-	{"too many steps", "fs", NULL, 0, AT_N_FS, BYTES("\1\2\0\0")},
-	{"steps without end", "fs", NULL, 0, AT_N_FS, BYTES("\xff\xff\xff\xff")},
-	{"fewer steps than there are", "", NULL, 0, AT_N_FS, BYTES("\5")},
-	{"a step of kind 0", "fs.kind", NULL, 0, AT_N_FS + 4, BYTES("\0")},
-	{"a step of unknown kind", "fs.kind", NULL, 0, AT_N_FS + 4, BYTES("\x0a")},
-	{"a step of kind 257", "fs.kind", NULL, 0, AT_N_FS + 5, BYTES("\1")},
-	{"a relative path", "fs.path", BYTES("/proc/kcore"), 0, BYTES("x")},
-	{"a path with ..", "fs.path", BYTES("/proc/kcore"), 0, BYTES("/../../core")},
-	{"a path that ends in ..", "fs.path", BYTES("/proc/sys"), 0, BYTES("/abcde/..")},
-	{"a path with a NUL", "fs.path", BYTES("/proc/kcore"), 5, BYTES("\0")},
-	{"a link's text with a NUL", "fs.source", BYTES("usr/bin"), 3, BYTES("\0")},
-	{"a noexec of 7", "fs.noexec", BYTES("a\0b\x24\1"), 11, BYTES("\7")},
-	{"an optional of 7", "fs.optional", BYTES("a\0b\x24\1"), 15, BYTES("\7")},
-	{"a rule of access 0", "rules.access", BYTES("/dev/null"), 10, BYTES("\0")},
-	{"a rule of unknown access", "rules.access", BYTES("/dev/null"), 10, BYTES("\7")},
-	{"a rule's path with ..", "rules.path", BYTES("/dev/null"), 0, BYTES("/../../x/")},
-	{"the same rlimit twice", "rlimits", BYTES("/dev/null"), 18, BYTES("\7\0\0\0")},
-	{"an unknown rlimit", "rlimits", BYTES("/dev/null"), 18, BYTES("\x10\0\0\0")},
-	{"a relative program", "exec", BYTES("/usr/bin/sh"), 0, BYTES("x")},
-	{"a program above the root", "exec", BYTES("/usr/bin/sh"), 0, BYTES("/../bin")},
-	{"an argument with a NUL", "argv", BYTES("two words"), 3, BYTES("\0")},
-	{"an argument without end", "argv", BYTES("two words\n"), 10, BYTES("x")},
-	{"an entry with a NUL", "env", BYTES("B=\xff="), 1, BYTES("\0")},
+	{ "an unknown layer", "required", NULL, 0, AT_LAYERS + 3, BYTES("\xff") },
+	{ "required without the layer", "required", NULL, 0, AT_LAYERS, BYTES("\0\0\0\0") },
+	{ "half an instruction", "", NULL, 0, AT_SECCOMP_LEN, BYTES("\x17") },
+	{ "more instructions than bytes", "seccomp", NULL, 0, AT_SECCOMP_LEN, BYTES("\0\0\1\0") },
+	{ "uid 0 for init", "ids", NULL, 0, AT_INIT_ID, BYTES("\0\0\0\0") },
+	{ "uid 0 for the code", "ids", NULL, 0, AT_CODE_ID, BYTES("\0\0\0\0") },
+	{ "the host's root", "ids", NULL, 0, AT_BASE, BYTES("\0\0\0\0") },
+	{ "ids that wrap", "ids", NULL, 0, AT_BASE, BYTES("\xff\xff\xff\xff") },
+	{ "no slots", "ids", NULL, 0, AT_SLOTS, BYTES("\0\0\0\0") },
+	{ "the longest string", "hostname", NULL, 0, AT_HOSTNAME_LEN,
+	  BYTES("\xff\xff\xff\xff\xff\xff\xff\xff") },
+	{ "a string of half the memory", "hostname", NULL, 0, AT_HOSTNAME_LEN + 7, BYTES("\x7f") },
+	{ "a string without end", "hostname", NULL, 0, AT_HOSTNAME + 4, BYTES("x") },
+	{ "a NUL inside a string", "hostname", NULL, 0, AT_HOSTNAME + 1, BYTES("\0") },
+	{ "a bool of 2", "loopback", NULL, 0, AT_LOOPBACK, BYTES("\2") },
+	{ "a bool of 256", "loopback", NULL, 0, AT_LOOPBACK, BYTES("\0\1") },
+	{ "no room", "limits", NULL, 0, AT_SCRATCH_BYTES, BYTES(ZERO8) },
+	{ "no inodes", "limits", NULL, 0, AT_SCRATCH_INODES, BYTES("\0\0\0\0") },
+	{ "no memory", "limits", NULL, 0, AT_MEMORY, BYTES(ZERO8) },
+	{ "no processes", "limits", NULL, 0, AT_PIDS, BYTES(ZERO8) },
+	{ "no processor", "limits", NULL, 0, AT_CPU_MILLI, BYTES(ZERO8) },
+	{ "no processor time", "limits", NULL, 0, AT_CPU_MS, BYTES(ZERO8) },
+	{ "too many steps", "fs", NULL, 0, AT_N_FS, BYTES("\1\2\0\0") },
+	{ "steps without end", "fs", NULL, 0, AT_N_FS, BYTES("\xff\xff\xff\xff") },
+	{ "fewer steps than there are", "", NULL, 0, AT_N_FS, BYTES("\5") },
+	{ "a step of kind 0", "fs.kind", NULL, 0, AT_N_FS + 4, BYTES("\0") },
+	{ "a step of unknown kind", "fs.kind", NULL, 0, AT_N_FS + 4, BYTES("\x0a") },
+	{ "a step of kind 257", "fs.kind", NULL, 0, AT_N_FS + 5, BYTES("\1") },
+	{ "a relative path", "fs.path", BYTES("/proc/kcore"), 0, BYTES("x") },
+	{ "a path with ..", "fs.path", BYTES("/proc/kcore"), 0, BYTES("/../../core") },
+	{ "a path that ends in ..", "fs.path", BYTES("/proc/sys"), 0, BYTES("/abcde/..") },
+	{ "a path with a NUL", "fs.path", BYTES("/proc/kcore"), 5, BYTES("\0") },
+	{ "a link's text with a NUL", "fs.source", BYTES("usr/bin"), 3, BYTES("\0") },
+	{ "a noexec of 7", "fs.noexec", BYTES("a\0b\x24\1"), 11, BYTES("\7") },
+	{ "an optional of 7", "fs.optional", BYTES("a\0b\x24\1"), 15, BYTES("\7") },
+	{ "a rule of access 0", "rules.access", BYTES("/dev/null"), 10, BYTES("\0") },
+	{ "a rule of unknown access", "rules.access", BYTES("/dev/null"), 10, BYTES("\7") },
+	{ "a rule's path with ..", "rules.path", BYTES("/dev/null"), 0, BYTES("/../../x/") },
+	{ "the same rlimit twice", "rlimits", BYTES("/dev/null"), 18, BYTES("\7\0\0\0") },
+	{ "an unknown rlimit", "rlimits", BYTES("/dev/null"), 18, BYTES("\x10\0\0\0") },
+	{ "a relative program", "exec", BYTES("/usr/bin/sh"), 0, BYTES("x") },
+	{ "a program above the root", "exec", BYTES("/usr/bin/sh"), 0, BYTES("/../bin") },
+	{ "an argument with a NUL", "argv", BYTES("two words"), 3, BYTES("\0") },
+	{ "an argument without end", "argv", BYTES("two words\n"), 10, BYTES("x") },
+	{ "an entry with a NUL", "env", BYTES("B=\xff="), 1, BYTES("\0") },
 };
 
 Test(plan_wire, what_no_plan_may_say_is_not_read)
@@ -557,8 +560,8 @@ Test(plan_wire, what_no_plan_may_say_is_not_read)
 	for (size_t i = 0; i < ELEMENTSOF(forged); i++) {
 		struct sample s;
 		CLEANUP_BUF struct buf b;
-		struct plan got = {.pids = 4711};
-		struct err err = {0};
+		struct plan got = { .pids = 4711 };
+		struct err err = { 0 };
 		char *at;
 		int r;
 

@@ -49,7 +49,7 @@ Test(probe, every_item_is_told_apart_and_described)
 Test(probe, texts_are_one_printable_line)
 {
 	for (size_t i = 0; i < PROBE_COUNT; i++) {
-		const char *texts[] = {report.items[i].found, report.items[i].remedy};
+		const char *texts[] = { report.items[i].found, report.items[i].remedy };
 
 		for (size_t t = 0; t < ELEMENTSOF(texts); t++)
 			for (const char *p = texts[t]; *p; p++)
@@ -66,7 +66,7 @@ Test(probe, what_is_ok_needs_no_remedy)
 
 Test(probe, zero_is_missing)
 {
-	const struct probe_item item = {.id = "x"};
+	const struct probe_item item = { .id = "x" };
 
 	cr_assert_eq(item.state, PROBE_MISSING);
 	cr_assert_str_eq(probe_state_name(item.state), "missing");
@@ -108,7 +108,7 @@ static int direct_close_range(void)
 
 static int direct_clone3(void)
 {
-	struct clone_args args = {.exit_signal = SIGCHLD};
+	struct clone_args args = { .exit_signal = SIGCHLD };
 	int pid = sys_clone3(&args);
 
 	if (pid == 0)
@@ -139,14 +139,14 @@ Test(probe, states_agree_with_the_calls)
 		enum probe_id id;
 		int (*fn)(void);
 	} rows[] = {
-		{PROBE_USERNS, direct_userns},
-		{PROBE_PIDFD, direct_pidfd},
-		{PROBE_OPENAT2, direct_openat2},
-		{PROBE_CLOSE_RANGE, direct_close_range},
-		{PROBE_CLONE3, direct_clone3},
-		{PROBE_LANDLOCK, direct_landlock},
-		{PROBE_LANDLOCK_SCOPE, direct_landlock_scope},
-		{PROBE_MOUNT_API, direct_fsopen},
+		{ PROBE_USERNS, direct_userns },
+		{ PROBE_PIDFD, direct_pidfd },
+		{ PROBE_OPENAT2, direct_openat2 },
+		{ PROBE_CLOSE_RANGE, direct_close_range },
+		{ PROBE_CLONE3, direct_clone3 },
+		{ PROBE_LANDLOCK, direct_landlock },
+		{ PROBE_LANDLOCK_SCOPE, direct_landlock_scope },
+		{ PROBE_MOUNT_API, direct_fsopen },
 	};
 
 	for (size_t i = 0; i < ELEMENTSOF(rows); i++)
@@ -156,10 +156,10 @@ Test(probe, states_agree_with_the_calls)
 
 Test(probe, nothing_inside_works_without_a_user_namespace)
 {
-	static const enum probe_id inside[] = {PROBE_NS_MOUNT, PROBE_NS_PID, PROBE_NS_NET,
-	                                       PROBE_NS_IPC,   PROBE_NS_UTS, PROBE_NS_CGROUP,
-	                                       PROBE_NS_TIME,  PROBE_ROOT,   PROBE_PROCFS,
-	                                       PROBE_TMPFS,    PROBE_ID_MAP};
+	static const enum probe_id inside[] = { PROBE_NS_MOUNT, PROBE_NS_PID, PROBE_NS_NET,
+		                                PROBE_NS_IPC,   PROBE_NS_UTS, PROBE_NS_CGROUP,
+		                                PROBE_NS_TIME,  PROBE_ROOT,   PROBE_PROCFS,
+		                                PROBE_TMPFS,    PROBE_ID_MAP };
 
 	if (state_of(PROBE_USERNS) == PROBE_OK)
 		return;
@@ -280,11 +280,11 @@ Test(probe_child, its_end_is_told)
 		probe_fn *fn;
 		int arg, result;
 	} rows[] = {
-		{"success", answer, 0, 0},
-		{"an error", answer, -EROFS, -EROFS},
-		{"a filter's kill", die_of, SIGSYS, -ENOSYS},
-		{"a fault", die_of, SIGSEGV, -EFAULT},
-		{"another signal", die_of, SIGKILL, -EINTR},
+		{ "success", answer, 0, 0 },
+		{ "an error", answer, -EROFS, -EROFS },
+		{ "a filter's kill", die_of, SIGSYS, -ENOSYS },
+		{ "a fault", die_of, SIGSEGV, -EFAULT },
+		{ "another signal", die_of, SIGKILL, -EINTR },
 	};
 
 	for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
@@ -307,7 +307,7 @@ Test(probe_child, none_is_made_with_impossible_flags)
 
 Test(probe_child, no_map_means_no_place_to_try)
 {
-	const struct probe_ctx c = {0};
+	const struct probe_ctx c = { 0 };
 
 	cr_expect_eq(probe_inside(&c, 0, hang, NULL), PROBE_NO_USERNS);
 }

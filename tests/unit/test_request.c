@@ -21,7 +21,7 @@ static struct request good(void)
 
 static void expect_refused(const struct request *r, const char *msg)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	cr_expect(request_check(r, &e) < 0, "should be refused: %s", msg);
 	cr_expect(e.code == ERR_INVALID);
@@ -45,7 +45,7 @@ Test(request, the_defaults_are_stated)
 Test(request, the_smallest_good_request_passes)
 {
 	struct request r = good();
-	struct err e = {0};
+	struct err e = { 0 };
 
 	cr_expect(request_check(&r, &e) == 0, "%s", e.msg);
 }
@@ -56,13 +56,13 @@ Test(request, names_and_aliases_of_languages)
 		const char *name;
 		enum language l; /* NONE: refused */
 	} cases[] = {
-		{"python", LANGUAGE_PYTHON},  {"py", LANGUAGE_PYTHON},
-		{"python3", LANGUAGE_PYTHON}, {"javascript", LANGUAGE_JAVASCRIPT},
-		{"js", LANGUAGE_JAVASCRIPT},  {"node", LANGUAGE_JAVASCRIPT},
-		{"shell", LANGUAGE_SHELL},    {"sh", LANGUAGE_SHELL},
-		{"bash", LANGUAGE_SHELL},     {"none", LANGUAGE_NONE},
-		{"", LANGUAGE_NONE},          {"Python", LANGUAGE_NONE},
-		{"ruby", LANGUAGE_NONE},
+		{ "python", LANGUAGE_PYTHON },  { "py", LANGUAGE_PYTHON },
+		{ "python3", LANGUAGE_PYTHON }, { "javascript", LANGUAGE_JAVASCRIPT },
+		{ "js", LANGUAGE_JAVASCRIPT },  { "node", LANGUAGE_JAVASCRIPT },
+		{ "shell", LANGUAGE_SHELL },    { "sh", LANGUAGE_SHELL },
+		{ "bash", LANGUAGE_SHELL },     { "none", LANGUAGE_NONE },
+		{ "", LANGUAGE_NONE },          { "Python", LANGUAGE_NONE },
+		{ "ruby", LANGUAGE_NONE },
 	};
 
 	for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
@@ -87,20 +87,20 @@ Test(request, languages_by_extension)
 		const char *path;
 		enum language l;
 	} cases[] = {
-		{"a.py", LANGUAGE_PYTHON},
-		{"dir.js/a.py", LANGUAGE_PYTHON},
-		{"a.js", LANGUAGE_JAVASCRIPT},
-		{"a.mjs", LANGUAGE_JAVASCRIPT},
-		{"a.cjs", LANGUAGE_JAVASCRIPT},
-		{"/x/a.b.sh", LANGUAGE_SHELL},
-		{"a.bash", LANGUAGE_SHELL},
-		{"a.rb", LANGUAGE_NONE},
-		{"py", LANGUAGE_NONE},
-		{".py", LANGUAGE_NONE},
-		{"a.py/b", LANGUAGE_NONE},
-		{"a.", LANGUAGE_NONE},
-		{"", LANGUAGE_NONE},
-		{"dir/", LANGUAGE_NONE},
+		{ "a.py", LANGUAGE_PYTHON },
+		{ "dir.js/a.py", LANGUAGE_PYTHON },
+		{ "a.js", LANGUAGE_JAVASCRIPT },
+		{ "a.mjs", LANGUAGE_JAVASCRIPT },
+		{ "a.cjs", LANGUAGE_JAVASCRIPT },
+		{ "/x/a.b.sh", LANGUAGE_SHELL },
+		{ "a.bash", LANGUAGE_SHELL },
+		{ "a.rb", LANGUAGE_NONE },
+		{ "py", LANGUAGE_NONE },
+		{ ".py", LANGUAGE_NONE },
+		{ "a.py/b", LANGUAGE_NONE },
+		{ "a.", LANGUAGE_NONE },
+		{ "", LANGUAGE_NONE },
+		{ "dir/", LANGUAGE_NONE },
 	};
 
 	for (size_t i = 0; i < ELEMENTSOF(cases); i++)
@@ -134,28 +134,28 @@ Test(request, box_paths)
 	static const struct {
 		const char *path, *msg; /* NULL: taken */
 	} cases[] = {
-		{"a", NULL},
-		{"a/b/c.txt", NULL},
-		{".hidden", NULL},
-		{"..a/...", NULL},
-		{"a b", NULL},
-		{"-rf", NULL},
-		{"\xff\xfe", NULL},
-		{"", "is empty"},
-		{"/", "is absolute"},
-		{"/etc/passwd", "is absolute"},
-		{".", "part \".\""},
-		{"./a", "part \".\""},
-		{"a/.", "part \".\""},
-		{"..", "part \"..\""},
-		{"../a", "part \"..\""},
-		{"a/../b", "part \"..\""},
-		{"a/..", "part \"..\""},
-		{"a//b", "empty part"},
-		{"a/", "empty part"},
+		{ "a", NULL },
+		{ "a/b/c.txt", NULL },
+		{ ".hidden", NULL },
+		{ "..a/...", NULL },
+		{ "a b", NULL },
+		{ "-rf", NULL },
+		{ "\xff\xfe", NULL },
+		{ "", "is empty" },
+		{ "/", "is absolute" },
+		{ "/etc/passwd", "is absolute" },
+		{ ".", "part \".\"" },
+		{ "./a", "part \".\"" },
+		{ "a/.", "part \".\"" },
+		{ "..", "part \"..\"" },
+		{ "../a", "part \"..\"" },
+		{ "a/../b", "part \"..\"" },
+		{ "a/..", "part \"..\"" },
+		{ "a//b", "empty part" },
+		{ "a/", "empty part" },
 	};
 	char longer[REQUEST_PATH_MAX + 2];
-	struct err e = {0};
+	struct err e = { 0 };
 
 	for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
 		int r = box_path_check(cases[i].path, &e);
@@ -183,48 +183,48 @@ Test(request, environment_entries)
 	static const struct {
 		const char *entry, *msg; /* NULL: taken */
 	} cases[] = {
-		{"A=1", NULL},
-		{"_a9=", NULL},
-		{"PATH=/x", NULL},
-		{"HOME=/workspace", NULL},
-		{"A==", NULL},
-		{"PYTHONHASHSEED=0", NULL},
-		{"NODE_ENV=test", NULL},
-		{"ENVIRONMENT=x", NULL},
-		{"MY_LD_PRELOAD=x", NULL},
-		{"PROXY=x", NULL},
-		{"ld_preload=x", NULL},
-		{"A", "has no value"},
-		{"", "has no value"},
-		{"=x", "is not a name"},
-		{"1A=x", "is not a name"},
-		{"A B=x", "is not a name"},
-		{"A-B=x", "is not a name"},
-		{"\xc3\xa9=x", "is not a name"},
-		{"LD_PRELOAD=x", "dynamic loader"},
-		{"LD_LIBRARY_PATH=x", "dynamic loader"},
-		{"LD_=x", "dynamic loader"},
-		{"PYTHONSTARTUP=x", "reserved"},
-		{"PYTHONHOME=x", "reserved"},
-		{"PYTHONPATH=x", "reserved"},
-		{"NODE_OPTIONS=x", "reserved"},
-		{"BASH_ENV=x", "reserved"},
-		{"ENV=x", "reserved"},
-		{"IFS=x", "reserved"},
-		{"GCONV_PATH=x", "reserved"},
-		{"LOCPATH=x", "reserved"},
-		{"MALLOC_CHECK_=3", "reserved"},
-		{"GLIBC_TUNABLES=x", "reserved"},
-		{"HTTP_PROXY=x", "reserved"},
-		{"https_proxy=x", "reserved"},
-		{"No_Proxy=x", "reserved"},
-		{"PROMPT_COMMAND=x", "reserved"},
-		{"SHELLOPTS=x", "reserved"},
-		{"BASHOPTS=x", "reserved"},
-		{"PS4=x", "reserved"},
-		{"BASH_FUNC_ls%%=() { :; }", "reserved"},
+		{ "A=1", NULL },
+		{ "_a9=", NULL },
+		{ "PATH=/x", NULL },
+		{ "HOME=/workspace", NULL },
+		{ "A==", NULL },
+		{ "PYTHONHASHSEED=0", NULL },
+		{ "NODE_ENV=test", NULL },
+		{ "ENVIRONMENT=x", NULL },
+		{ "MY_LD_PRELOAD=x", NULL },
+		{ "PROXY=x", NULL },
+		{ "ld_preload=x", NULL },
+		{ "A", "has no value" },
+		{ "", "has no value" },
+		{ "=x", "is not a name" },
+		{ "1A=x", "is not a name" },
+		{ "A B=x", "is not a name" },
+		{ "A-B=x", "is not a name" },
+		{ "\xc3\xa9=x", "is not a name" },
+		{ "LD_PRELOAD=x", "dynamic loader" },
+		{ "LD_LIBRARY_PATH=x", "dynamic loader" },
+		{ "LD_=x", "dynamic loader" },
+		{ "PYTHONSTARTUP=x", "reserved" },
+		{ "PYTHONHOME=x", "reserved" },
+		{ "PYTHONPATH=x", "reserved" },
+		{ "NODE_OPTIONS=x", "reserved" },
+		{ "BASH_ENV=x", "reserved" },
+		{ "ENV=x", "reserved" },
+		{ "IFS=x", "reserved" },
+		{ "GCONV_PATH=x", "reserved" },
+		{ "LOCPATH=x", "reserved" },
+		{ "MALLOC_CHECK_=3", "reserved" },
+		{ "GLIBC_TUNABLES=x", "reserved" },
+		{ "HTTP_PROXY=x", "reserved" },
+		{ "https_proxy=x", "reserved" },
+		{ "No_Proxy=x", "reserved" },
+		{ "PROMPT_COMMAND=x", "reserved" },
+		{ "SHELLOPTS=x", "reserved" },
+		{ "BASHOPTS=x", "reserved" },
+		{ "PS4=x", "reserved" },
+		{ "BASH_FUNC_ls%%=() { :; }", "reserved" },
 	};
-	struct err e = {0};
+	struct err e = { 0 };
 
 	for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
 		int r = env_check(cases[i].entry, &e);
@@ -239,7 +239,7 @@ Test(request, environment_entries)
 Test(request, one_megabyte_of_environment_value_is_refused)
 {
 	char *entry = malloc(MIB + 3);
-	struct err e = {0};
+	struct err e = { 0 };
 
 	cr_assert(entry);
 	memset(entry, 'x', MIB + 2);
@@ -259,20 +259,20 @@ Test(request, code_is_bounded_and_holds_no_nul)
 
 	cr_assert(code);
 	memset(code, '#', REQUEST_CODE_MAX + 1);
-	r.code = (struct str){code, REQUEST_CODE_MAX};
+	r.code = (struct str){ code, REQUEST_CODE_MAX };
 	cr_expect(request_check(&r, NULL) == 0);
 	r.code.n++;
 	expect_refused(&r, "code: 1048577 bytes, at most 1048576");
-	r.code = (struct str){"a\0b", 3};
+	r.code = (struct str){ "a\0b", 3 };
 	expect_refused(&r, "code: must not hold a NUL");
-	r.code = (struct str){0};
+	r.code = (struct str){ 0 };
 	expect_refused(&r, "code: none given");
 	free(code);
 }
 
 Test(request, script_names_are_plain_file_names)
 {
-	static const char *const bad[] = {"a/b.py", "../x", "/x", "", ".", "..", "-c"};
+	static const char *const bad[] = { "a/b.py", "../x", "/x", "", ".", "..", "-c" };
 	struct request r = good();
 
 	r.name = "job.py";
@@ -331,7 +331,7 @@ Test(request, arguments_and_environment_are_bounded_together)
 
 Test(request, an_environment_name_is_given_once)
 {
-	const char *env[] = {"A=1", "AB=2", "A=3"};
+	const char *env[] = { "A=1", "AB=2", "A=3" };
 	struct request r = good();
 
 	r.env = env;
@@ -346,20 +346,20 @@ Test(request, file_paths_do_not_clash)
 	static const struct {
 		const char *a, *b, *msg;
 	} cases[] = {
-		{"a", "b", NULL},
-		{"a/b", "a/c", NULL},
-		{"ab", "a/c", NULL},
-		{"a", "a", "clashes with files[0]"},
-		{"a", "a/b", "clashes with files[0]"},
-		{"a/b/c", "a/b", "clashes with files[0]"},
-		{"x", "main.py", "place of the code"},
-		{"main.py/x", "y", "place of the code"},
-		{"x", "main.js", NULL},
-		{"x", "../y", "files[1].path: "},
+		{ "a", "b", NULL },
+		{ "a/b", "a/c", NULL },
+		{ "ab", "a/c", NULL },
+		{ "a", "a", "clashes with files[0]" },
+		{ "a", "a/b", "clashes with files[0]" },
+		{ "a/b/c", "a/b", "clashes with files[0]" },
+		{ "x", "main.py", "place of the code" },
+		{ "main.py/x", "y", "place of the code" },
+		{ "x", "main.js", NULL },
+		{ "x", "../y", "files[1].path: " },
 	};
 
 	for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
-		struct request_file files[] = {{.path = cases[i].a}, {.path = cases[i].b}};
+		struct request_file files[] = { { .path = cases[i].a }, { .path = cases[i].b } };
 		struct request r = good();
 
 		r.files = files;
@@ -373,7 +373,7 @@ Test(request, file_paths_do_not_clash)
 
 Test(request, a_named_script_frees_the_usual_name)
 {
-	struct request_file file = {.path = "main.py"};
+	struct request_file file = { .path = "main.py" };
 	struct request r = good();
 
 	r.files = &file;
@@ -387,8 +387,8 @@ Test(request, a_named_script_frees_the_usual_name)
 Test(request, files_are_bounded_together)
 {
 	struct request_file files[] = {
-		{.path = "a", .data = {"", REQUEST_FILE_SUM_MAX}},
-		{.path = "b", .data = {"", 1}},
+		{ .path = "a", .data = { "", REQUEST_FILE_SUM_MAX } },
+		{ .path = "b", .data = { "", 1 } },
 	};
 	struct request r = good();
 
@@ -401,7 +401,7 @@ Test(request, files_are_bounded_together)
 
 Test(request, names_follow_their_grammar)
 {
-	static const char *const bad[] = {"", "a b", "a/b", "\xc3\xa9", "a\n", "a;b"};
+	static const char *const bad[] = { "", "a b", "a/b", "\xc3\xa9", "a\n", "a;b" };
 	char longer[REQUEST_NAME_MAX + 2];
 	struct request r = good();
 
@@ -421,7 +421,7 @@ Test(request, names_follow_their_grammar)
 		r.idempotency_key = bad[i];
 		expect_refused(&r, "idempotency_key: ");
 		r = good();
-		r.tools = (const char *[]){"ok", bad[i]};
+		r.tools = (const char *[]){ "ok", bad[i] };
 		r.n_tools = 2;
 		expect_refused(&r, "tools[1]: ");
 	}
@@ -442,7 +442,7 @@ Test(request, json_fills_in_every_field)
 		"\"idempotency_key\":\"k-1\"}";
 	CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
 	struct request r;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	cr_assert(read_request(json, &a, &r, &e) == 0, "%s", e.msg);
 	cr_expect(r.language == LANGUAGE_PYTHON);
@@ -494,8 +494,8 @@ Test(request, json_keeps_nothing_of_the_text)
 Test(request, a_refused_json_leaves_the_output_alone)
 {
 	CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
-	struct request r = {.n_args = 77};
-	struct err e = {0};
+	struct request r = { .n_args = 77 };
+	struct err e = { 0 };
 
 	cr_expect(read_request("{\"code\":\"x\",\"language\":\"cobol\"}", &a, &r, &e) < 0);
 	cr_expect(r.n_args == 77);
@@ -513,7 +513,7 @@ Test(request, a_small_arena_is_a_limit)
 	for (;; n++) {
 		CLEANUP_ARENA struct arena a = ARENA_INIT(n);
 		struct request r;
-		struct err e = {0};
+		struct err e = { 0 };
 
 		if (read_request(json, &a, &r, &e) == 0)
 			break;
@@ -529,7 +529,7 @@ Test(request, json_of_many_small_values_is_refused_before_it_is_built)
 	char *json = malloc(n);
 	CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
 	struct request r;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	cr_assert(json);
 	json[0] = '[';

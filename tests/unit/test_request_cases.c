@@ -88,9 +88,9 @@ static int case_load(const char *dir, const char *name, struct test_case *c, cha
 static bool case_run(const char *dir, const char *name, char *why, size_t cap)
 {
 	CLEANUP_ARENA struct arena arena = ARENA_INIT(REQUEST_ARENA_MAX);
-	CLEANUP(case_done) struct test_case c = {0};
+	CLEANUP(case_done) struct test_case c = { 0 };
 	struct request r;
-	struct err err = {0};
+	struct err err = { 0 };
 	int e;
 
 	if (case_load(dir, name, &c, why, cap) < 0)

@@ -47,12 +47,12 @@ Test(result, the_keys_are_exactly_the_documented_ones_in_order)
 		"wall_ms",   "cpu_ms",     "peak_memory_bytes",
 		"pids_peak", "read_bytes", "written_bytes",
 	};
-	static const char *const files[] = {"created", "modified", "deleted", "truncated"};
+	static const char *const files[] = { "created", "modified", "deleted", "truncated" };
 	static const char *const receipt[] = {
 		"level_required", "level_achieved",  "verified", "image",
 		"launcher",       "seccomp_profile", "layers",
 	};
-	static const char *const layer[] = {"name", "required", "enforced", "detail"};
+	static const char *const layer[] = { "name", "required", "enforced", "detail" };
 	CLEANUP_RESULT struct result r;
 	CLEANUP_JSON json_t *j = NULL;
 	json_t *layers;
@@ -146,7 +146,7 @@ Test(result, a_program_that_merely_failed_has_no_error)
 
 Test(result, an_error_has_code_cause_and_remedy)
 {
-	static const char *const keys[] = {"code", "cause", "remedy"};
+	static const char *const keys[] = { "code", "cause", "remedy" };
 	CLEANUP_RESULT struct result r;
 	CLEANUP_JSON json_t *j = NULL;
 	json_t *e;
@@ -194,10 +194,10 @@ Test(result, files_are_listed_by_kind_of_change)
 		uint64_t size;
 		enum file_change change;
 	} files[] = {
-		{"new.txt", 5, FILE_CREATED},
-		{"dir/bad\xff", 0, FILE_CREATED},
-		{"old.txt", 7, FILE_MODIFIED},
-		{"gone", 0, FILE_DELETED},
+		{ "new.txt", 5, FILE_CREATED },
+		{ "dir/bad\xff", 0, FILE_CREATED },
+		{ "old.txt", 7, FILE_MODIFIED },
+		{ "gone", 0, FILE_DELETED },
 	};
 	CLEANUP_RESULT struct result r;
 	CLEANUP_JSON json_t *j = NULL;
@@ -207,8 +207,8 @@ Test(result, files_are_listed_by_kind_of_change)
 	r.files = calloc(ELEMENTSOF(files), sizeof(*r.files));
 	cr_assert(r.files);
 	for (size_t i = 0; i < ELEMENTSOF(files); i++)
-		r.files[r.n_files++] =
-			(struct result_file){strdup(files[i].path), files[i].size, files[i].change};
+		r.files[r.n_files++] = (struct result_file){ strdup(files[i].path), files[i].size,
+			                                     files[i].change };
 	r.files_truncated = true;
 	j = as_json(&r);
 	f = json_object_get(j, "files");
@@ -233,7 +233,7 @@ Test(result, the_receipt_says_what_held)
 		.image = "host",
 		.launcher = "0.1.0",
 		.seccomp_profile = "abc",
-		.layers[LAYER_SECCOMP] = {true, true, "mode 2"},
+		.layers[LAYER_SECCOMP] = { true, true, "mode 2" },
 	};
 	json_t *layer;
 
