@@ -8,6 +8,13 @@
 #include <time.h>
 #include <unistd.h>
 
+/* fortified headers make macros of some of them */
+#undef strcpy
+#undef strcat
+#undef strncpy
+#undef strncat
+#undef sprintf
+#undef vsprintf
 #pragma GCC poison strcpy strcat strncpy strncat /* buf_* or snprintf */
 #pragma GCC poison sprintf vsprintf              /* snprintf, buf_printf */
 #pragma GCC poison strtok gmtime localtime ctime asctime

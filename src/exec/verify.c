@@ -355,8 +355,8 @@ static int look_at_rlimits(struct look *k)
 
 	if (r < 0)
 		return r;
-	return expect(k, LAYER_RLIMITS, strstr(k->text, "Max core file size        0 ") != NULL,
-	              "core 0; files, processes, file size, memlock, queues set");
+	return expect(k, LAYER_RLIMITS, strstr(k->text, "Max core file size        1 ") != NULL,
+	              "no core dumps; files, processes, file size, memlock, queues set");
 }
 
 /* What only the box can tell. */

@@ -300,8 +300,17 @@ static void become_init(struct box_setup *s)
 
 _Noreturn void setup_main(struct box_setup *s)
 {
+	static const struct {
+		void (*handler)(int);
+		unsigned long flags;
+		void (*restorer)(void);
+		unsigned long mask;
+	} dfl = { .handler = SIG_DFL };
 	sigset_t none;
 
+	/* An ignored signal stays ignored over clone and exec; the code starts with none. */
+	for (int sig = 1; sig <= 64; sig++) /* raw: libc keeps two of them to itself */
+		(void)syscall(SYS_rt_sigaction, sig, &dfl, NULL, 8);
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	if (run_steps(s, steps, ELEMENTSOF(steps)) < 0)

@@ -240,7 +240,7 @@ static int add_environment(const struct request *req, struct arena *a, struct pl
 static void add_limits(const struct limits *l, struct plan *p)
 {
 	const struct plan_rlimit rlimits[] = {
-		{ RLIMIT_CORE, 0 },
+		{ RLIMIT_CORE, 1 }, /* 0 would still start a piped core handler of the host */
 		{ RLIMIT_NOFILE, l->open_files },
 		{ RLIMIT_NPROC,
 		  l->pids + 1 }, /* init counts; the cgroup's limit is the exact one */

@@ -489,8 +489,9 @@ def boxes(mine=None):
     own, foreign = _own_cgroups(), set()
     for path in found:
         above = "/" + os.path.dirname(os.path.dirname(path))[len("/sys/fs/cgroup/"):].partition("/")[2]
-        if above.rstrip("/") not in own:
-            foreign.add(os.path.basename(path))
+        with contextlib.suppress(OSError):
+            if above.rstrip("/") not in own or (not IS_ROOT and os.stat(path).st_uid != os.geteuid()):
+                foreign.add(os.path.basename(path))
         with contextlib.suppress(OSError), open(os.path.join(path, "cgroup.procs")) as f:
             pids = {int(p) for p in f.read().split()}
             if pids and not pids & mine:

@@ -135,9 +135,9 @@ def test_FD_05_no_forged_credentials(box, outside):
 
 
 def test_FD_06_descriptors_in_flight_are_bounded(box, outside, brig):
-    box.blocked("FD-06", limit="10s")
+    box.blocked("FD-06", 4096, limit="10s")
     assert brig.run("shell", "echo fine").stdout == "fine\n"
-    outside.escaped("FD-06", weak=["sh", "-c", 'ulimit -n "$(ulimit -Hn)"; exec "$@"', "sh"])
+    outside.escaped("FD-06", 4096, weak=["sh", "-c", 'ulimit -n "$(ulimit -Hn)"; exec "$@"', "sh"])
 
 
 @pytest.mark.parametrize("code", [

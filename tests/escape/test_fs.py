@@ -255,7 +255,7 @@ def test_FS_18_no_notice_of_the_host(box, outside, lower):
 
     def touch():
         while not stop.wait(0.05):
-            with open(lower.file) as f:
+            with open(lower.file, "rb") as f:
                 f.read(1)
             if lower.planted:
                 with open(os.path.join(lower.dir, "new"), "w"):

@@ -9,7 +9,8 @@
  *
  *   none   nothing; REPORT gets a line for every call
  *   kill   the process is killed by SIGKILL as it enters the call
- *   ERRNO  (a number) the call is not made and fails; close(2) is made, for Linux always closes
+ *   ERRNO  (a number) the call is not made and fails. Two as Linux does it: close(2) fails but closes,
+ *          brk(2) fails by leaving the break where it is.
  *
  * Process 3 is let go when it executes a program: that is the user's. Lines of REPORT:
  *
@@ -93,10 +94,13 @@ static void fire(struct process *p, unsigned call)
 		(void)kill(p->pid, SIGKILL);
 		return;
 	}
-	p->failing = job.error;
+	p->failing = call == SYS_brk ? 0 : job.error;
 	if (call == SYS_close || ptrace(PTRACE_GETREGS, p->pid, 0, &regs) < 0)
 		return;
-	regs.orig_rax = SYS_getpid; /* harmless, and allowed by every filter */
+	if (call == SYS_brk)
+		regs.rdi = 0;
+	else
+		regs.orig_rax = SYS_getpid; /* harmless, and allowed by every filter */
 	(void)ptrace(PTRACE_SETREGS, p->pid, 0, &regs);
 }
 
@@ -162,6 +166,14 @@ static void on_event(struct process *p, int event)
 	go_on(p, 0);
 }
 
+/* A traced pid 1 survives its own faults and would have them for ever; untraced they end it. */
+static void on_signal(struct process *p, int signal)
+{
+	if (signal == SIGSEGV || signal == SIGBUS || signal == SIGILL)
+		(void)kill(p->pid, SIGKILL);
+	go_on(p, signal);
+}
+
 static void trace(void)
 {
 	int status;
@@ -182,7 +194,7 @@ static void trace(void)
 		else if (WSTOPSIG(status) == (SIGTRAP | 0x80))
 			on_call(p);
 		else
-			go_on(p, WSTOPSIG(status));
+			on_signal(p, WSTOPSIG(status));
 	}
 }
 

@@ -1,0 +1,439 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every system call on the way to the user's program fails, one at a time.
+
+A clean run under `inject` (inject.c) tells which calls brig, the launcher, the box's set-up (later
+its init) and the code's process make before the user's program exists. Then each of them is made to
+fail. Whatever happens, either no user code runs and brig says so, or the box is as tight as in the
+clean run. The tracer sees the program's execve, so "no user code" does not rest on brig's word.
+
+The default run takes every call once, each with the next of the errnos; where a process makes a call
+very often, a spread of it. BRIG_FAULT_FULL=1 takes every call with every errno (an hour or so).
+BRIG_FAULT_REPORT=FILE appends one line of JSON per injection.
+"""
+
+import collections
+import ctypes
+import errno
+import glob
+import json
+import os
+import pathlib
+import re
+import secrets
+import signal
+import subprocess
+import tempfile
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BRIG = os.environ.get("BRIG", str(ROOT / "out" / "bin" / "brig"))
+BUILD = os.environ.get("BRIG_BUILD", str(ROOT / "build"))
+INJECT = os.path.join(BUILD, "tests", "fault", "inject")
+FULL = os.environ.get("BRIG_FAULT_FULL", "") not in ("", "0")
+REPORT = os.environ.get("BRIG_FAULT_REPORT")
+
+PROCESSES = ["brig", "launcher", "box", "code"]
+BRIG_ITSELF, LAUNCHER, BOX, CODE = range(4)
+ERRNOS = [errno.EPERM, errno.ENOMEM, errno.ENOSPC, errno.EMFILE, errno.EAGAIN, errno.EINTR,
+          errno.ENOSYS, errno.EINVAL]
+SPREAD = 12         # of one call of one process, in the default run
+RETURN_S = 12       # in which brig must return, whatever fails
+GONE_S = 2          # in which everything of a run must be gone
+STALE_S = 10        # a cgroup without tasks is taken for a leftover after this time
+# They cannot fail, or do not return.
+NEVER_FAIL = {"getpid", "getppid", "gettid", "getuid", "geteuid", "getgid", "getegid", "umask",
+              "exit", "exit_group", "rt_sigreturn", "set_tid_address", "restart_syscall"}
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user's box has no cgroup to check")
+
+
+def call_names():
+    """{number: name} of the system calls, from the kernel's header."""
+    text = subprocess.run(["cc", "-E", "-dM", "-include", "asm/unistd.h", "-x", "c", "/dev/null"],
+                          check=True, stdout=subprocess.PIPE).stdout.decode()
+    return {int(nr): name for name, nr in re.findall(r"#define __NR_(\w+) (\d+)\n", text)}
+
+
+NAMES = call_names()
+NUMBERS = {name: nr for nr, name in NAMES.items()}
+
+
+# --- the box as the code sees it ------------------------------------------------------------------
+
+# Only builtins: a fork would cost time in a thousand runs. What is printed must be the same in every
+# box of one request.
+VIEW = r"""
+echo "$1"
+umask; pwd; ulimit -a; export -p
+echo /proc/self/fd/* /dev/* /*
+while read -r l; do case $l in
+    Uid*|Gid*|Groups*|Cap*|NoNewPrivs*|Seccomp*|THP*|NStgid*|NSsid*|Sig[BI]*) ;; *) continue;;
+    esac; echo "$l"
+done < /proc/self/status
+while read -r id parent dev root point options rest; do echo "mount $point $options ${rest#*- }"
+done < /proc/self/mountinfo
+for f in /proc/sys/user/max_*_namespaces /proc/sys/kernel/hostname /proc/self/oom_score_adj \
+    /proc/self/cgroup; do
+    while read -r l; do echo "$f $l"; done < $f
+done
+read -r a b < /proc/net/if_inet6; echo "loopback $a"
+while read -r l; do echo "limit $l"; done < /proc/self/limits
+for f in /usr/x /x /dev/x /etc/x /proc/sys/x; do (: > $f) 2>/dev/null && echo "writable $f"; done
+for f in /workspace/x /tmp/x /dev/shm/x; do (: > $f) 2>/dev/null || echo "not writable $f"; done
+:
+"""
+# A failure of these is no hole, and brig goes on without them.
+OPTIONAL_LINES = ("THP_enabled", "/proc/self/oom_score_adj")
+
+
+def view_of(stdout, token):
+    """What the program printed, without what differs from box to box."""
+    lines = stdout.replace(token, "TOKEN").splitlines()
+    return [re.sub(r"\b(size|nr_inodes|gid|uid|ino)=\d+", r"\1=", line) for line in lines]
+
+
+# --- running ----------------------------------------------------------------------------------------
+
+class Outcome:
+    """One run with one fault."""
+
+    def __init__(self, point, status, out, err, seconds, report, token):
+        self.point, self.status, self.out, self.err = point, status, out, err
+        self.seconds, self.report, self.token = seconds, report, token
+        self.fired = [line for line in report if line[0] == "fire"]
+        self.execs = sum(line[0] == "exec" for line in report)
+        try:
+            self.result = json.loads(out)
+        except ValueError:
+            self.result = None
+
+    @property
+    def after_go(self):
+        return bool(self.fired) and self.fired[0][3] == "go"
+
+    @property
+    def state(self):
+        return self.result and self.result["state"]
+
+    @property
+    def cause(self):
+        return ((self.result or {}).get("error") or {}).get("cause") or ""
+
+    @property
+    def stdout(self):
+        return (self.result or {}).get("stdout") or ""
+
+    def __repr__(self):
+        return "%s -> status %s, state %s, %d exec, fired %s, %.1f s\n  cause: %s\n  stderr: %.500s" % (
+            self.point, self.status, self.state, self.execs, self.fired, self.seconds, self.cause,
+            self.err.strip())
+
+
+class Point(collections.namedtuple("Point", "process call nth action")):
+    """Where and how: process and call are numbers, action an errno or "kill" or "none"."""
+
+    def __str__(self):
+        action = errno.errorcode.get(self.action, self.action)
+        return "%s %s#%d %s" % (PROCESSES[self.process], NAMES.get(self.call, self.call), self.nth,
+                                action)
+
+
+NOTHING = Point(0, 0, 0, "none")
+
+
+def descendants():
+    """{pid: state} of everything below this process; orphans come to it (see the fixture world)."""
+    parents = {}
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        try:
+            text = pathlib.Path(path).read_text(errors="replace")
+        except OSError:
+            continue
+        state, parent = text[text.rindex(")") + 2:].split()[:2]
+        parents[int(path.split("/")[2])] = (int(parent), state)
+    found, todo = {}, [os.getpid()]
+    while todo:
+        above = todo.pop()
+        for pid, (parent, state) in parents.items():
+            if parent == above:
+                found[pid] = state
+                todo.append(pid)
+    return found
+
+
+def reap():
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0] > 0:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def wait_for_end(seconds):
+    """Reaps orphans until no process is below this one; gives those that stay."""
+    end = time.monotonic() + seconds
+    while True:
+        reap()
+        left = descendants()
+        if not left or time.monotonic() > end:
+            return left
+        time.sleep(0.002)
+
+
+class World:
+    """Cgroups of our own, so that no other suite's boxes are taken for ours, and what was there
+    before."""
+
+    def __init__(self):
+        self.groups = []
+        for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers in ("memory", "pids", "cpu", "cpuacct", "cpu,cpuacct"):
+                group = "/sys/fs/cgroup/%s%s/fault-%d" % (controllers, path.rstrip("/"), os.getpid())
+                os.mkdir(group)
+                self.groups.append(group)
+        self.mounts = self.look_at_mounts()
+        self.fds = os.listdir("/proc/self/fd")
+
+    def enter(self):
+        """In the child, before exec."""
+        for group in self.groups:
+            with open(group + "/cgroup.procs", "w") as f:
+                f.write("0")
+
+    def boxes(self):
+        """{cgroup of a box: its tasks}"""
+        found = {}
+        for base in self.groups or ["/sys/fs/cgroup"]:
+            for path in glob.glob(base + "/brig/box-*"):
+                try:
+                    found[path] = pathlib.Path(path, "cgroup.procs").read_text().split()
+                except FileNotFoundError:
+                    pass
+        return found
+
+    @staticmethod
+    def look_at_mounts():
+        return pathlib.Path("/proc/self/mountinfo").read_text()
+
+    def residue(self, stale_groups=False):
+        """What a run left behind; {} is right. Groups without tasks may be left by a killed one."""
+        left = {"processes": wait_for_end(GONE_S)}
+        boxes = self.boxes()
+        left["cgroups"] = {path: tasks for path, tasks in boxes.items() if tasks or not stale_groups}
+        if self.look_at_mounts() != self.mounts:
+            left["mounts"] = self.look_at_mounts()
+        if len(os.listdir("/proc/self/fd")) != len(self.fds):
+            left["descriptors"] = os.listdir("/proc/self/fd")
+        for pid in left["processes"]:
+            try:
+                os.kill(pid, signal.SIGKILL) # the next test shall not find them
+            except OSError:
+                pass
+        return {what: things for what, things in left.items() if things}
+
+    def remove(self):
+        wait_for_end(GONE_S)
+        for group in self.groups:
+            for path in glob.glob(group + "/brig/box-*") + [group + "/brig", group]:
+                try:
+                    os.rmdir(path)
+                except OSError:
+                    pass
+
+
+@pytest.fixture(scope="module")
+def world():
+    pr_set_child_subreaper = 36
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.prctl(pr_set_child_subreaper, 1, 0, 0, 0) == 0
+    reap()
+    seen = World()
+    yield seen
+    seen.remove()
+    libc.prctl(pr_set_child_subreaper, 0, 0, 0, 0)
+
+
+def argv_of(token, options=()):
+    return [BRIG, "run", "shell", "-c", VIEW, "--json", "--timeout", "5s", *options, "--", token]
+
+
+def run(world, point, options=()):
+    """Runs brig with a fault. brig must return in time; what it says is judged elsewhere."""
+    token = secrets.token_hex(8)
+    fd, report = tempfile.mkstemp(prefix="fault-")
+    os.close(fd)
+    try:
+        begin = time.monotonic()
+        proc = subprocess.Popen([INJECT, report, *map(str, point), "--", *argv_of(token, options)],
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, preexec_fn=world.enter)
+        try:
+            out, err = proc.communicate(timeout=RETURN_S)
+        except subprocess.TimeoutExpired:
+            proc.kill()
+            proc.communicate()
+            wait_for_end(GONE_S)
+            raise AssertionError("%s: brig did not return in %d s" % (point, RETURN_S)) from None
+        seconds = time.monotonic() - begin
+        left = wait_for_end(GONE_S) # the tracer ends after everything else
+        lines = [line.split() for line in pathlib.Path(report).read_text().splitlines()]
+        assert left or (lines and lines[-1] == ["end"]), "%s: the tracer failed" % (point,)
+        return Outcome(point, proc.returncode, out.decode(errors="replace"),
+                       err.decode(errors="replace"), seconds, lines, token)
+    finally:
+        os.unlink(report)
+
+
+# --- judging ------------------------------------------------------------------------------------
+
+def require_no_code(o):
+    """No user code ran, and brig says that and why."""
+    assert o.execs == 0, "FAIL-OPEN: user code ran: %r" % o
+    assert o.token not in o.stdout and o.token not in o.err, "FAIL-OPEN: %r" % o
+    if o.result is None:
+        # The dynamic linker's own calls, or the one that writes the result.
+        assert o.point.process == BRIG_ITSELF and o.status in (125, 127), o
+        assert o.err.strip(), "brig died without a word: %r" % o
+        return "no result"
+    assert o.state in ("setup_failed", "rejected"), o
+    assert o.status in (125, 126), o
+    assert o.cause.strip(), "no step is named: %r" % o
+    assert not o.result["success"], o
+    return "refused" if o.status == 126 else o.state
+
+
+def require_same_box(o, clean):
+    """User code ran, in a box as tight as the clean one, and the result is the whole truth."""
+    assert o.execs == 1, o
+    assert o.state == "finished" and o.status == 0 and o.cause == "", o
+    receipt = o.result["receipt"]
+    assert receipt["verified"] is True, o
+    assert receipt["level_achieved"] in ("standard", "strict"), o
+    missing = [l["name"] for l in receipt["layers"] if not l["enforced"]]
+    assert not [l["name"] for l in receipt["layers"] if l["required"] and not l["enforced"]], o
+    want, have = view_of(clean.stdout, clean.token), view_of(o.stdout, o.token)
+    changed = [line for line in set(want) ^ set(have) if not line.startswith(OPTIONAL_LINES)]
+    if "own_device_nodes" in missing: # the host's nodes are bound instead
+        changed = [line for line in changed if not line.startswith("mount /dev")]
+    assert not changed, "FAIL-OPEN: not the same box: %r\n%s" % (o, "\n".join(sorted(changed)))
+    assert have.count("TOKEN") == 1, o
+    if missing:
+        return "ran without " + ",".join(missing)
+    return "ran"
+
+
+def require_ended(o):
+    """The fault came after the release: code may have run, once; a result that is not the whole
+    truth is no success."""
+    assert o.execs <= 1, o
+    assert o.status in (125, 126, 127, 137), o
+    assert o.cause.strip() or o.err.strip(), o
+    assert not (o.result and o.result["success"]), o
+    return "ended after the release"
+
+
+def judge(o, clean):
+    """Names the outcome, or fails."""
+    if o.execs == 0:
+        return require_no_code(o)
+    if o.after_go and o.status != 0:
+        return require_ended(o)
+    return require_same_box(o, clean)
+
+
+# --- the record ---------------------------------------------------------------------------------
+
+@pytest.fixture(scope="module")
+def clean(world):
+    """A run in which nothing fails, with its record."""
+    o = run(world, NOTHING)
+    require_same_box(o, o)
+    assert not world.residue()
+    return o
+
+
+def record():
+    """{(process, call): how often}; read once while the tests are collected."""
+    if os.geteuid() != 0 or not os.path.exists(INJECT) or not os.path.exists(BRIG):
+        return {}
+    with tempfile.TemporaryDirectory(prefix="fault-") as place:
+        report = os.path.join(place, "report")
+        subprocess.run([INJECT, report, *map(str, NOTHING), "--", *argv_of("token")], check=False,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        text = ""
+        end = time.monotonic() + RETURN_S
+        while not text.endswith("end\n") and time.monotonic() < end:
+            time.sleep(0.01)
+            text = pathlib.Path(report).read_text()
+    counts = collections.Counter()
+    for line in text.splitlines():
+        if line.startswith("call "):
+            counts[tuple(map(int, line.split()[1:]))] += 1
+    return counts
+
+
+COUNTS = record()
+FAILING = {key: n for key, n in COUNTS.items() if NAMES.get(key[1]) not in NEVER_FAIL}
+
+
+def spread(n, most):
+    """At most `most` of 1..n, with the first, the last, and the rest evenly between."""
+    if n <= most:
+        return list(range(1, n + 1))
+    return sorted({1 + i * (n - 1) // (most - 1) for i in range(most)})
+
+
+def points_of(process, call):
+    n = FAILING[process, call]
+    if FULL:
+        return [Point(process, call, nth, e) for nth in range(1, n + 1) for e in ERRNOS]
+    turn = process + call # so that the calls made once do not all meet the same errno
+    return [Point(process, call, nth, ERRNOS[(turn + i) % len(ERRNOS)])
+            for i, nth in enumerate(spread(n, SPREAD))]
+
+
+def note(o, verdict):
+    if REPORT:
+        with open(REPORT, "a") as f:
+            json.dump({"process": PROCESSES[o.point.process], "call": NAMES.get(o.point.call),
+                       "nth": o.point.nth, "action": errno.errorcode.get(o.point.action, o.point.action),
+                       "fired": bool(o.fired), "after_go": o.after_go, "verdict": verdict,
+                       "cause": o.cause, "status": o.status, "seconds": round(o.seconds, 3)}, f)
+            f.write("\n")
+
+
+# --- the tests ----------------------------------------------------------------------------------
+
+def test_record_is_complete(clean):
+    """The four processes and the calls that make a box are in the record."""
+    for process, calls in {
+            BRIG_ITSELF: ["memfd_create", "sendmsg", "recvmsg", "sendto"],
+            LAUNCHER: ["clone3", "mkdirat", "mknodat", "fchown"],
+            BOX: ["mount", "move_mount", "mount_setattr", "open_tree", "pivot_root", "umount2",
+                  "setresuid", "unshare", "keyctl", "sethostname", "clone", "execveat"],
+            CODE: ["setresuid", "setresgid", "dup2", "prlimit64", "capset", "close_range", "prctl",
+                   "landlock_restrict_self", "seccomp", "recvfrom", "execve"]}.items():
+        for call in calls:
+            assert COUNTS[process, NUMBERS[call]] > 0, (PROCESSES[process], call)
+    assert clean.execs == 1
+
+
+@pytest.mark.parametrize("process,call", sorted(FAILING),
+                         ids=["%s-%s" % (PROCESSES[p], NAMES.get(c, c)) for p, c in sorted(FAILING)])
+def test_one_call_fails(world, clean, process, call):
+    """Fails closed, cleanly and in time, whichever call of this name it is."""
+    wrong = []
+    for point in points_of(process, call):
+        try:
+            o = run(world, point)
+            left = world.residue()
+            verdict = judge(o, clean)
+            assert not left, "left behind: %r\n%r" % (left, o)
+        except AssertionError as error:
+            wrong.append("%s: %s" % (point, error))
+            verdict = "WRONG"
+        note(o, verdict)
+    assert not wrong, "\n\n".join(wrong)

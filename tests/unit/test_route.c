@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+#include "model/plan_wire.h"
+#include "route/route.h"
+
+static int fake_add(struct arena *a, struct plan *p, struct err *err)
+{
+	(void)a;
+	return plan_add_fs(p, (struct fs_op){.kind = FS_OP_DIR, .path = "/etc", .mode = 0755}, err);
+}
+
+static int fake_find(const char *program, const char **ret_path)
+{
+	if (streq(program, "python3"))
+		*ret_path = "/opt/python3";
+	else if (streq(program, "node"))
+		*ret_path = "/opt/node";
+	else if (streq(program, "bash"))
+		*ret_path = "/opt/bash";
+	else
+		return -ENOENT;
+	return 0;
+}
+
+static int find_nothing(const char *program, const char **ret_path)
+{
+	(void)program;
+	(void)ret_path;
+	return -ENOENT;
+}
+
+static int add_nothing(struct arena *a, struct plan *p, struct err *err)
+{
+	(void)a;
+	(void)p;
+	return err_set(err, ERR_IO, EIO, "the image is broken");
+}
+
+static const struct image fake = {"fake", fake_add, fake_find};
+static const struct image empty = {"empty", fake_add, find_nothing};
+static const struct image broken = {"broken", add_nothing, fake_find};
+
+static void request_of(struct request *r, enum language l)
+{
+	request_init(r);
+	r->language = l;
+	r->code = STR("code\n");
+}
+
+static const struct fs_op *fs_of(const struct plan *p, const char *path)
+{
+	for (size_t i = 0; i < p->n_fs; i++)
+		if (streq(p->fs[i].path, path))
+			return &p->fs[i];
+	return NULL;
+}
+
+static bool has_env(const struct plan *p, const char *entry)
+{
+	for (size_t i = 0; i < p->n_env; i++)
+		if (streq(p->env[i], entry))
+			return true;
+	return false;
+}
+
+static enum plan_access access_of(const struct plan *p, const char *path)
+{
+	for (size_t i = 0; i < p->n_rules; i++)
+		if (streq(p->rules[i].path, path))
+			return p->rules[i].access;
+	return PLAN_ACCESS_NONE;
+}
+
+static uint64_t rlimit_of(const struct plan *p, uint32_t resource)
+{
+	for (size_t i = 0; i < p->n_rlimits; i++)
+		if (p->rlimits[i].resource == resource)
+			return p->rlimits[i].value;
+	return UINT64_MAX;
+}
+
+Test(route, each_language_has_its_command)
+{
+	static const struct {
+		enum language language;
+		const char *exec, *script;
+		const char *argv[6];
+	} rows[] = {
+		{LANGUAGE_PYTHON,
+	         "/opt/python3",
+	         "main.py",
+	         {"python3", "-u", "-B", "/workspace/main.py", "x"}},
+		{LANGUAGE_JAVASCRIPT,
+	         "/opt/node",
+	         "main.js",
+	         {"node", "/etc/brig/run.cjs", "/workspace/main.js", "x"}},
+		{LANGUAGE_SHELL, "/opt/bash", "main.sh", {"bash", "/workspace/main.sh", "x"}},
+	};
+
+	for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+		CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
+		const char *args[] = {"x"};
+		struct err err = {0};
+		struct request req;
+		struct plan p;
+		size_t n = 0;
+
+		request_of(&req, rows[i].language);
+		req.args = args;
+		req.n_args = 1;
+		cr_assert(route_plan(&req, &fake, &a, &p, &err) == 0, "%s", err.msg);
+		cr_expect_str_eq(p.exec, rows[i].exec);
+		cr_expect_str_eq(p.script, rows[i].script);
+		cr_expect_str_eq(p.cwd, "/workspace");
+		for (; rows[i].argv[n]; n++)
+			cr_assert(n < p.n_argv && streq(p.argv[n], rows[i].argv[n]), "%zu", n);
+		cr_expect(p.n_argv == n);
+		cr_expect(!fs_of(&p, "/etc/brig/run.cjs") ==
+		          (rows[i].language != LANGUAGE_JAVASCRIPT));
+	}
+}
+
+Test(route, code_and_files_are_placed_in_order_below_their_directories)
+{
+	CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
+	struct request_file files[] = {{"a/b/c.txt", STR("one"), false},
+	                               {"tool", {"\0\1", 2}, true}};
+	const struct fs_op *op;
+	struct request req;
+	struct plan p;
+
+	request_of(&req, LANGUAGE_SHELL);
+	req.name = "job.sh";
+	req.files = files;
+	req.n_files = 2;
+	cr_assert(route_plan(&req, &fake, &a, &p, NULL) == 0);
+	op = fs_of(&p, "/workspace/job.sh");
+	cr_assert(op && op->kind == FS_OP_FILE && op->mode == 0644 && op->owner == p.code_id);
+	cr_expect(op->data.p == req.code.p, "the code is not copied");
+	cr_expect(fs_of(&p, "/workspace") < fs_of(&p, "/workspace/a"));
+	cr_expect(fs_of(&p, "/workspace/a") < fs_of(&p, "/workspace/a/b"));
+	cr_expect(fs_of(&p, "/workspace/a/b") < fs_of(&p, "/workspace/a/b/c.txt"));
+	cr_expect(fs_of(&p, "/workspace/a")->kind == FS_OP_DIR);
+	cr_expect(fs_of(&p, "/workspace/a/b/c.txt")->mode == 0644);
+	cr_expect(fs_of(&p, "/workspace/tool")->mode == 0755);
+	cr_expect(fs_of(&p, "/workspace/tool")->data.n == 2);
+	cr_expect_str_eq(p.argv[1], "/workspace/job.sh");
+}
+
+Test(route, a_file_over_the_script_is_refused)
+{
+	CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
+	struct request_file files[] = {{"main.sh", STR("x"), false}};
+	struct err err = {0};
+	struct request req;
+	struct plan p;
+
+	request_of(&req, LANGUAGE_SHELL);
+	req.files = files;
+	req.n_files = 1;
+	cr_expect(route_plan(&req, &fake, &a, &p, &err) == -EEXIST);
+	cr_expect(err.code == ERR_INVALID);
+}
+
+Test(route, the_longest_path_fits_and_a_longer_one_is_blamed)
+{
+	static char path[REQUEST_PATH_MAX + 1];
+	CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
+	struct request_file files[] = {{path, STR("x"), false}};
+	struct err err = {0};
+	struct request req;
+	struct plan p;
+
+	request_of(&req, LANGUAGE_SHELL);
+	req.files = files;
+	req.n_files = 1;
+	for (size_t n = 1; n <= REQUEST_PATH_MAX; n++) {
+		CLEANUP_BUF struct buf b = BUF_INIT(PLAN_BYTES_MAX);
+		int r;
+
+		path[n - 1] = n % 100 == 0 ? '/' : 'x';
+		if (n % 100 == 0 || n < 980)
+			continue;
+		cr_assert(box_path_check(path, NULL) == 0);
+		r = route_plan(&req, &fake, &a, &p, &err);
+		if (r < 0) {
+			cr_expect(n + sizeof("/workspace/") > PLAN_PATH_MAX, "%zu bytes", n);
+			cr_expect(r == -ENAMETOOLONG && err.code == ERR_INVALID, "%zu", n);
+		} else {
+			cr_expect(n + sizeof("/workspace/") <= PLAN_PATH_MAX, "%zu bytes", n);
+			cr_expect(plan_encode(&p, &b) == 0, "%zu bytes", n);
+		}
+	}
+}
+
+Test(route, the_environment_is_ours_unless_replaced)
+{
+	CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
+	const char *env[] = {"HOME=/workspace", "HOMER=1", "X="};
+	struct request req;
+	struct plan p;
+
+	request_of(&req, LANGUAGE_PYTHON);
+	cr_assert(route_plan(&req, &fake, &a, &p, NULL) == 0);
+	cr_expect(has_env(&p, "HOME=/tmp") && has_env(&p, "TMPDIR=/tmp"));
+	cr_expect(has_env(&p, "PATH=/usr/local/bin:/usr/bin:/bin"));
+	cr_expect(has_env(&p, "LANG=C.UTF-8"));
+	req.env = env;
+	req.n_env = 3;
+	cr_assert(route_plan(&req, &fake, &a, &p, NULL) == 0);
+	cr_expect(has_env(&p, "HOME=/workspace") && !has_env(&p, "HOME=/tmp"));
+	cr_expect(has_env(&p, "HOMER=1") && has_env(&p, "X="));
+	cr_expect(has_env(&p, "TMPDIR=/tmp"));
+}
+
+Test(route, nothing_of_the_host_s_environment_comes_along)
+{
+	CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
+	struct request req;
+	struct plan p;
+
+	cr_assert(setenv("BRIG_SECRET", "x", 1) == 0);
+	request_of(&req, LANGUAGE_PYTHON);
+	cr_assert(route_plan(&req, &fake, &a, &p, NULL) == 0);
+	for (size_t i = 0; i < p.n_env; i++)
+		cr_expect(!strstr(p.env[i], "SECRET"));
+}
+
+Test(route, limits_become_the_plan_s)
+{
+	CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
+	struct request req;
+	struct plan p;
+
+	request_of(&req, LANGUAGE_SHELL);
+	req.limits = (struct limits){.timeout_ms = 1,
+	                             .memory_bytes = 2,
+	                             .cpu_milli = 3,
+	                             .cpu_ms = 4999,
+	                             .pids = 5,
+	                             .open_files = 6,
+	                             .file_bytes = 7,
+	                             .disk_bytes = 8,
+	                             .inodes = 9,
+	                             .output_bytes = 10};
+	cr_assert(route_plan(&req, &fake, &a, &p, NULL) == 0);
+	cr_expect(p.memory_bytes == 2 && p.cpu_milli == 3 && p.cpu_ms == 4999 && p.pids == 5);
+	cr_expect(p.scratch_bytes == 8 && p.scratch_inodes == 9);
+	cr_expect(rlimit_of(&p, RLIMIT_NOFILE) == 6);
+	cr_expect(rlimit_of(&p, RLIMIT_FSIZE) == 7);
+	cr_expect(rlimit_of(&p, RLIMIT_NPROC) == 6, "one more, for init");
+	cr_expect(rlimit_of(&p, RLIMIT_CPU) == 5, "rounded up");
+	cr_expect(rlimit_of(&p, RLIMIT_CORE) == 0);
+	cr_expect(rlimit_of(&p, RLIMIT_RTPRIO) == 0);
+}
+
+Test(route, rules_let_the_code_write_in_three_places)
+{
+	CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
+	struct request req;
+	unsigned writable = 0;
+	struct plan p;
+
+	request_of(&req, LANGUAGE_SHELL);
+	cr_assert(route_plan(&req, &image_host, &a, &p, NULL) == 0);
+	cr_expect(access_of(&p, "/") == PLAN_ACCESS_LIST);
+	cr_expect(access_of(&p, "/usr") == PLAN_ACCESS_READ_EXEC);
+	cr_expect(access_of(&p, "/etc") == PLAN_ACCESS_READ);
+	cr_expect(access_of(&p, "/proc") == PLAN_ACCESS_READ);
+	cr_expect(access_of(&p, "/workspace") == PLAN_ACCESS_WRITE_EXEC);
+	cr_expect(access_of(&p, "/tmp") == PLAN_ACCESS_WRITE_EXEC);
+	cr_expect(access_of(&p, "/dev/shm") == PLAN_ACCESS_WRITE);
+	for (size_t i = 0; i < p.n_rules; i++)
+		writable += p.rules[i].access == PLAN_ACCESS_WRITE ||
+		            p.rules[i].access == PLAN_ACCESS_WRITE_EXEC;
+	cr_expect(writable == 3);
+}
+
+Test(route, the_host_image_shows_nothing_private)
+{
+	static const char *const hidden[] = {"/root", "/home", "/var", "/run",  "/srv",
+	                                     "/opt",  "/mnt",  "/sys", "/boot", "/etc/shadow"};
+	CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
+	struct request req;
+	struct plan p;
+
+	request_of(&req, LANGUAGE_SHELL);
+	cr_assert(route_plan(&req, &image_host, &a, &p, NULL) == 0);
+	for (size_t i = 0; i < p.n_fs; i++) {
+		if (p.fs[i].kind != FS_OP_BIND_RO)
+			continue;
+		for (size_t k = 0; k < ELEMENTSOF(hidden); k++) {
+			cr_expect(!str_has_prefix(p.fs[i].source, hidden[k]), "%s", p.fs[i].path);
+			cr_expect(!str_has_prefix(hidden[k], p.fs[i].source), "%s", p.fs[i].path);
+		}
+	}
+	cr_expect(fs_of(&p, "/etc/resolv.conf")->data.n == 0);
+	cr_expect(fs_of(&p, "/proc/kcore")->kind == FS_OP_MASK);
+	cr_expect(fs_of(&p, "/proc/sys")->kind == FS_OP_READONLY);
+}
+
+Test(route, every_plan_can_be_written_and_read)
+{
+	static struct plan_store store;
+
+	for (unsigned l = LANGUAGE_NONE + 1; l < LANGUAGE_COUNT; l++) {
+		for (unsigned level = 0; level < LEVEL_COUNT; level++) {
+			CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
+			CLEANUP_BUF struct buf b = BUF_INIT(PLAN_BYTES_MAX);
+			struct err err = {0};
+			struct request req;
+			struct plan p, q;
+
+			request_of(&req, (enum language)l);
+			req.level = (enum level)level;
+			cr_assert(route_plan(&req, &fake, &a, &p, &err) == 0, "%s", err.msg);
+			cr_expect(p.required == layers_required((enum level)level));
+			cr_expect(p.layers == LAYERS_ALL);
+			cr_assert(plan_encode(&p, &b) == 0);
+			cr_expect(plan_decode(b.data, b.len, &store, &q, &err) == 0, "%s", err.msg);
+			cr_expect(q.n_fs == p.n_fs && q.n_rules == p.n_rules);
+		}
+	}
+}
+
+Test(route, the_network_is_loopback_or_nothing)
+{
+	CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
+	struct request req;
+	struct plan p;
+
+	request_of(&req, LANGUAGE_SHELL);
+	cr_assert(route_plan(&req, &fake, &a, &p, NULL) == 0);
+	cr_expect(p.loopback);
+	req.network = NETWORK_NONE;
+	cr_assert(route_plan(&req, &fake, &a, &p, NULL) == 0);
+	cr_expect(!p.loopback);
+}
+
+Test(route, a_tier_without_executor_is_refused)
+{
+	static const struct {
+		enum tier tier;
+		bool ok;
+	} rows[] = {{TIER_AUTO, true}, {TIER_JAIL, true}, {TIER_DOCKER, false}, {TIER_AIO, false}};
+
+	for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+		CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
+		struct err err = {0};
+		struct request req;
+		struct plan p;
+		int r;
+
+		request_of(&req, LANGUAGE_SHELL);
+		req.tier = rows[i].tier;
+		r = route_plan(&req, &fake, &a, &p, &err);
+		cr_expect(r == (rows[i].ok ? 0 : -EOPNOTSUPP), "%s", tier_name(rows[i].tier));
+		cr_expect(err.code == (rows[i].ok ? ERR_NONE : ERR_UNSUPPORTED));
+		cr_expect(rows[i].ok || strstr(err.msg, tier_name(rows[i].tier)));
+		cr_expect(rows[i].ok || err.remedy[0]);
+	}
+}
+
+Test(route, a_missing_interpreter_is_named_with_its_package)
+{
+	static const char *const packages[] = {NULL, "python3", "nodejs", "bash"};
+
+	for (unsigned l = LANGUAGE_NONE + 1; l < LANGUAGE_COUNT; l++) {
+		CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
+		struct err err = {0};
+		struct request req;
+		struct plan p = {.pids = 4711};
+
+		request_of(&req, (enum language)l);
+		cr_expect(route_plan(&req, &empty, &a, &p, &err) == -ENOENT);
+		cr_expect(err.code == ERR_NOT_FOUND);
+		cr_expect(strstr(err.msg, "\"empty\"") != NULL, "%s", err.msg);
+		cr_expect(strstr(err.remedy, packages[l]) != NULL, "%s", err.remedy);
+		cr_expect(p.pids == 4711, "*ret was touched");
+	}
+}
+
+Test(route, an_image_s_error_is_passed_on)
+{
+	CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
+	struct err err = {0};
+	struct request req;
+	struct plan p;
+
+	request_of(&req, LANGUAGE_SHELL);
+	cr_expect(route_plan(&req, &broken, &a, &p, &err) == -EIO);
+	cr_expect(err.code == ERR_IO);
+}
+
+Test(route, the_bounds_of_a_plan_are_kept)
+{
+	static char paths[REQUEST_FILES_MAX][64];
+	static struct request_file files[REQUEST_FILES_MAX];
+	static const char *args[REQUEST_ARGS_MAX], *env[REQUEST_ENV_MAX];
+	CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
+	CLEANUP_BUF struct buf b = BUF_INIT(PLAN_BYTES_MAX);
+	struct err err = {0};
+	struct request req;
+	struct plan p;
+
+	request_of(&req, LANGUAGE_JAVASCRIPT);
+	for (size_t i = 0; i < REQUEST_FILES_MAX; i++) {
+		(void)snprintf(paths[i], sizeof(paths[i]), "f%zu", i);
+		files[i] = (struct request_file){paths[i], STR("x"), false};
+	}
+	for (size_t i = 0; i < REQUEST_ARGS_MAX; i++)
+		args[i] = "x";
+	for (size_t i = 0; i < REQUEST_ENV_MAX; i++)
+		env[i] = "X=y";
+	req.files = files;
+	req.n_files = REQUEST_FILES_MAX;
+	req.args = args;
+	req.n_args = REQUEST_ARGS_MAX;
+	req.env = env;
+	req.n_env = REQUEST_ENV_MAX;
+	cr_assert(route_plan(&req, &image_host, &a, &p, &err) == 0, "%s", err.msg);
+	cr_expect(plan_encode(&p, &b) == 0, "what a request may have, a plan can say");
+	for (size_t i = 0; i < REQUEST_FILES_MAX; i++) /* now each has directories of its own */
+		(void)snprintf(paths[i], sizeof(paths[i]), "d%zu/e/f/g", i);
+	cr_expect(route_plan(&req, &fake, &a, &p, &err) == -E2BIG);
+	cr_expect(err.code == ERR_LIMIT);
+}
+
+Test(route, an_exhausted_arena_is_not_blamed_on_the_request)
+{
+	struct request_file files[] = {{"a/b/c.txt", STR("one"), false}};
+	struct request req;
+	bool ok = false;
+
+	request_of(&req, LANGUAGE_JAVASCRIPT);
+	req.files = files;
+	req.n_files = 1;
+	for (size_t max = 0; !ok && max < MIB; max += 16) {
+		CLEANUP_ARENA struct arena a = ARENA_INIT(max);
+		struct err err = {0};
+		struct plan p;
+		int r = route_plan(&req, &image_host, &a, &p, &err);
+
+		ok = r == 0;
+		cr_assert(ok || (r == -ENOMEM && err.code == ERR_LIMIT), "%zu: %d %s", max, r,
+		          err.msg);
+		for (size_t i = 0; ok && i < p.n_fs; i++)
+			cr_assert(p.fs[i].kind != FS_OP_SYMLINK || p.fs[i].source);
+	}
+	cr_expect(ok);
+}
