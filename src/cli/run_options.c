@@ -193,20 +193,31 @@ static int take_value(struct parser *p, const char *word, const char **ret)
 	return 0;
 }
 
+static bool *flag_of(struct run_options *o, const char *name)
+{
+	if (streq(name, "--json"))
+		return &o->json;
+	if (streq(name, "--receipt"))
+		return &o->receipt;
+	if (streq(name, "--help") || streq(name, "-h"))
+		return &o->help;
+	return NULL;
+}
+
 static int parse_option(struct parser *p, const char *word)
 {
 	size_t n = str_has_prefix(word, "--") ? strcspn(word, "=") : strlen(word);
 	char name[40];
 	const char *value;
+	bool *flag;
 	int r;
 
 	(void)snprintf(name, sizeof(name), "%.*s", n < sizeof(name) ? (int)n : 0, word);
-	if (streq(name, "--json"))
-		return p->o->json = true, 0;
-	if (streq(name, "--receipt"))
-		return p->o->receipt = true, 0;
-	if (streq(name, "--help") || streq(name, "-h"))
-		return p->o->help = true, 0;
+	flag = flag_of(p->o, name);
+	if (flag && word[n])
+		return usage(p, "takes no value", word);
+	if (flag)
+		return *flag = true, 0;
 	if (str_has_prefix(name, "--") && is_limit(name + 2)) {
 		r = take_value(p, word, &value);
 		return r < 0 ? r : limits_set_text(&p->o->req.limits, name + 2, value, p->err);

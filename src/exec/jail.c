@@ -31,6 +31,7 @@
 struct stream {
 	int from;
 	int live; /* FD_NONE: nobody */
+	bool reader_gone;
 	struct output output;
 	uint64_t live_sent; /* bytes handed to `waiting` */
 	char waiting[LIVE_WAITING];
@@ -114,6 +115,7 @@ static void release(struct run *r)
 	r->phase = PHASE_RUNNING;
 	if (send(r->fds.control, &go, 1, MSG_NOSIGNAL) != 1) {
 		(void)err_set(&r->res->error, ERR_SETUP, errno, "release the box");
+		r->go_ns = 0;
 		setup_failed(r);
 	}
 }
@@ -128,7 +130,8 @@ static void on_report(struct run *r, const struct box_report *rep, struct sock_m
 {
 	switch ((enum box_kind)rep->kind) {
 	case BOX_FAILED:
-		r->res->error = rep->err;
+		if (r->res->error.code == ERR_NONE) /* the first names the cause */
+			r->res->error = rep->err;
 		r->go_ns = 0; /* also when exec itself failed: the program never started */
 		setup_failed(r);
 		break;
@@ -233,8 +236,10 @@ static void write_live(struct stream *s, size_t max)
 	size_t n = MIN2(s->waiting_n - s->waiting_at, max);
 	ssize_t w = write(s->live, s->waiting + s->waiting_at, n);
 
-	if (w < 0 && errno != EINTR && errno != EAGAIN)
-		s->live = FD_NONE; /* the listener left; the run goes on */
+	if (w < 0 && errno != EINTR && errno != EAGAIN) {
+		s->live = FD_NONE;
+		s->reader_gone = true;
+	}
 	if (w > 0)
 		s->waiting_at += (size_t)w;
 	if (s->waiting_at == s->waiting_n)
@@ -318,7 +323,8 @@ static void on_deadline(struct run *r)
 static void on_cancel(struct run *r)
 {
 	r->cancelled = true;
-	kill_box(r);
+	if (!r->exited)
+		kill_box(r);
 }
 
 static void turn(struct run *r)
@@ -348,7 +354,8 @@ static void turn(struct run *r)
 		write_live(&r->out, LIVE_CHUNK);
 	if (p[P_LIVE_ERR].revents)
 		write_live(&r->err, LIVE_CHUNK);
-	if (p[P_CANCEL].revents)
+	/* A pipeline whose reader left is over, as for any other program. */
+	if (p[P_CANCEL].revents || ((r->out.reader_gone || r->err.reader_gone) && !r->cancelled))
 		on_cancel(r);
 	if (p[P_LAUNCHER].revents)
 		on_launcher(r);
@@ -423,7 +430,7 @@ static enum run_state end_state(struct run *r)
 		set_error(r, ERR_LIMIT, "the processor time limit was reached");
 		return RUN_TIMED_OUT;
 	}
-	if (r->cancelled)
+	if (r->cancelled && !r->exited)
 		return RUN_CANCELLED;
 	if (!r->exited) {
 		r->res->signal = SIGKILL;

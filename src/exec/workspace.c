@@ -37,11 +37,12 @@ static bool add_file(struct result *res, const char *path, uint64_t size, enum f
 	}
 	if (!res->files)
 		res->files = calloc(RESULT_FILES_MAX, sizeof(*res->files));
-	if (!res->files)
+	if (res->files)
+		res->files[res->n_files].path = strdup(path);
+	if (!res->files || !res->files[res->n_files].path) {
+		res->files_truncated = true;
 		return false;
-	res->files[res->n_files].path = strdup(path);
-	if (!res->files[res->n_files].path)
-		return false;
+	}
 	res->files[res->n_files].size = size;
 	res->files[res->n_files++].change = change;
 	return true;
@@ -135,11 +136,14 @@ static size_t depth_of(const char *path)
 	return n;
 }
 
+/* A placed file that is no file any more: gone, a directory, or behind something that is none. */
 static void add_deleted(struct walk *w, const char *path)
 {
+	CLEANUP_FD int fd = sys_openat2(w->root, path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, BENEATH);
 	struct stat st;
 
-	if (fstatat(w->root, path, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP ||
+	    (fd >= 0 && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)))
 		(void)add_file(w->res, path, 0, FILE_DELETED);
 }
 

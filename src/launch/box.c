@@ -299,6 +299,10 @@ static int start(struct cgroup_host *host, const struct plan *plan, struct box_s
 	r = make_cgroup(host, plan, b, &layers, err);
 	if (r < 0)
 		return r;
+	if (!(layers & LAYER_BIT(CG_MEMORY))) {
+		b->memory_limit = plan->memory_bytes;
+		s->scratch_max = plan->memory_bytes; /* nobody counts its pages */
+	}
 	if (s->privileged) {
 		uint32_t slot = b->in_cgroup ? b->cgroup.slot : random_slot(plan->host_id_slots);
 
@@ -341,8 +345,6 @@ int box_start(struct cgroup_host *cgroups, const struct plan *plan, const int fd
 		abandon(&b);
 		return r;
 	}
-	if (!(reply->layers & LAYER_BIT(CG_MEMORY)))
-		b.memory_limit = plan->memory_bytes;
 	*ret = b;
 	return 0;
 }
@@ -354,24 +356,48 @@ void box_kill(struct box *b)
 		(void)cgroup_kill(&b->cgroup);
 }
 
+static void keep_max(uint64_t *max, uint64_t v)
+{
+	if (v > *max)
+		*max = v;
+}
+
+/* Without a cgroup the peaks are what the samples saw. */
+static void watch_by_sampling(struct box *b)
+{
+	struct watch_usage u;
+
+	watch_tree(b->pid, b->memory_limit, &u);
+	keep_max(&b->usage.memory_peak, u.memory_bytes);
+	keep_max(&b->usage.cpu_ns, u.cpu_ns);
+	keep_max(&b->usage.pids_peak, u.tasks);
+	if (u.cpu_ns > b->cpu_limit_ns)
+		b->usage.cpu_exceeded = 1;
+	if (u.memory_bytes > b->memory_limit)
+		b->usage.memory_exceeded = 1;
+}
+
 void box_watch(struct box *b)
 {
 	struct cgroup_usage u = { 0 };
 
 	if (b->in_cgroup)
 		cgroup_read_usage(&b->cgroup, &u);
+	if (b->memory_limit)
+		watch_by_sampling(b);
 	if (u.cpu_ns > b->cpu_limit_ns)
 		b->usage.cpu_exceeded = 1;
-	if (b->memory_limit && watch_memory(b->pid) > b->memory_limit)
-		b->usage.memory_exceeded = 1;
 	/* v1's OOM killer takes one process; the box is over all the same. */
 	if (u.oom_kills || b->usage.cpu_exceeded || b->usage.memory_exceeded)
 		box_kill(b);
 }
 
-static uint64_t timeval_ns(struct timeval tv)
+static uint64_t rusage_ns(const struct rusage *ru)
 {
-	return (uint64_t)tv.tv_sec * 1000000000u + (uint64_t)tv.tv_usec * 1000u;
+	uint64_t sec = (uint64_t)ru->ru_utime.tv_sec + (uint64_t)ru->ru_stime.tv_sec;
+	uint64_t usec = (uint64_t)ru->ru_utime.tv_usec + (uint64_t)ru->ru_stime.tv_usec;
+
+	return sec * 1000000000u + usec * 1000u;
 }
 
 void box_end(struct box *b)
@@ -383,9 +409,10 @@ void box_end(struct box *b)
 	b->pidfd = fd_close(b->pidfd);
 	if (b->in_cgroup)
 		cgroup_read_usage(&b->cgroup, &u);
-	b->usage.cpu_ns = u.cpu_ns ? u.cpu_ns : timeval_ns(ru.ru_utime) + timeval_ns(ru.ru_stime);
-	b->usage.memory_peak = u.memory_peak ? u.memory_peak : (uint64_t)ru.ru_maxrss * 1024;
-	b->usage.pids_peak = u.pids_peak;
+	keep_max(&b->usage.cpu_ns, u.cpu_ns ? u.cpu_ns : rusage_ns(&ru));
+	keep_max(&b->usage.memory_peak,
+	         u.memory_peak ? u.memory_peak : (uint64_t)ru.ru_maxrss * 1024);
+	keep_max(&b->usage.pids_peak, u.pids_peak);
 	b->usage.oom_kills = u.oom_kills;
 	if (b->usage.cpu_ns > b->cpu_limit_ns)
 		b->usage.cpu_exceeded = 1;

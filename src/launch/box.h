@@ -25,6 +25,7 @@ struct box {
 struct box_setup {
 	const struct plan *plan;
 	bool privileged;        /* two ids, own device nodes */
+	uint64_t scratch_max;   /* 0: as planned; else no more bytes than these */
 	bool unshare_cgroup_ns; /* v1: after the attach */
 	int sync_fd;            /* read end: one byte when maps and cgroup are done */
 	int fds[LAUNCH_FDS];
@@ -60,6 +61,7 @@ int setup_read_only(struct box_setup *s);
 int confine_stdio(struct box_setup *s);
 int confine_ids(struct box_setup *s);
 int confine_mounts(struct box_setup *s);
+int confine_maps(struct box_setup *s);
 int confine_rlimits(struct box_setup *s);
 int confine_caps(struct box_setup *s);
 int confine_fds(struct box_setup *s);

@@ -77,22 +77,29 @@ int confine_ids(struct box_setup *s)
  */
 int confine_mounts(struct box_setup *s)
 {
-	char map[32];
-	int r = 0;
+	int r = unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0 ? -errno : 0;
 
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
-		r = -errno;
-	(void)snprintf(map, sizeof(map), "%u %u 1\n", s->plan->code_id, s->plan->code_id);
-	if (r >= 0)
-		r = cgroup_write_text(AT_FDCWD, "/proc/self/uid_map", map);
-	if (r >= 0)
-		r = cgroup_write_text(AT_FDCWD, "/proc/self/setgroups", "deny");
-	if (r >= 0)
-		r = cgroup_write_text(AT_FDCWD, "/proc/self/gid_map", map);
 	/* Pid 1 now forbids any further namespace. */
 	if (write(s->locked_fd, "", 1) != 1)
 		return err_set(&s->err, ERR_SETUP, errno, "tell init");
 	return r < 0 ? err_set(&s->err, ERR_SETUP, -r, "lock the mounts") : 0;
+}
+
+/* A step of its own: the locks may be missing, but a namespace without ids may not. */
+int confine_maps(struct box_setup *s)
+{
+	char map[32];
+	int r = 0;
+
+	if (!(s->layers & LAYER_BIT(LOCKED_MOUNTS)))
+		return 0;
+	(void)snprintf(map, sizeof(map), "%u %u 1\n", s->plan->code_id, s->plan->code_id);
+	r = cgroup_write_text(AT_FDCWD, "/proc/self/uid_map", map);
+	if (r >= 0)
+		r = cgroup_write_text(AT_FDCWD, "/proc/self/setgroups", "deny");
+	if (r >= 0)
+		r = cgroup_write_text(AT_FDCWD, "/proc/self/gid_map", map);
+	return r < 0 ? err_set(&s->err, ERR_SETUP, -r, "map the code's ids") : 0;
 }
 
 int confine_rlimits(struct box_setup *s)

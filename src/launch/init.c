@@ -73,8 +73,7 @@ int main(int argc, char **argv)
 	if (argc == 2) /* what the set-up put in place, after the code's process had left it */
 		rep.layers = (uint32_t)number_after(argv[1], "");
 
-	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-	if (send_report(&rep) < 0)
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || send_report(&rep) < 0)
 		return 1;
 	for (;;) {
 		pid_t pid = waitpid(-1, &status, 0);

@@ -331,10 +331,13 @@ static int attach_tmpfs(struct box_setup *s, int fd, const char *what)
 
 static int make_scratch(struct box_setup *s)
 {
+	uint64_t bytes = s->plan->scratch_bytes;
 	char size[24], inodes[24];
 	int fd, r;
 
-	(void)snprintf(size, sizeof(size), "%" PRIu64, s->plan->scratch_bytes);
+	if (s->scratch_max && bytes > s->scratch_max)
+		bytes = s->scratch_max;
+	(void)snprintf(size, sizeof(size), "%" PRIu64, bytes);
 	(void)snprintf(inodes, sizeof(inodes), "%" PRIu32,
 	               s->plan->scratch_inodes + SCRATCH_INODES);
 	s->scratch_fd = new_tmpfs(size, inodes, "0755", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);

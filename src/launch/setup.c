@@ -201,6 +201,7 @@ static const struct step code_steps[] = {
 	{ "stdio", confine_stdio, 0 },
 	{ "code_ids", confine_ids, 0 },
 	{ "locked_mounts", confine_mounts, LAYER_BIT(LOCKED_MOUNTS) },
+	{ "code_maps", confine_maps, 0 },
 	{ "rlimits", confine_rlimits, LAYER_BIT(RLIMITS) },
 	{ "capabilities", confine_caps, LAYER_BIT(CAPABILITIES) },
 	{ "descriptors", confine_fds, 0 },
@@ -252,8 +253,11 @@ static _Noreturn void code_main(struct box_setup *s)
 	if (sock_send(control, &rep, sizeof(rep), &s->workspace_fd, 1) < 0)
 		_exit(126);
 	(void)close(s->workspace_fd);
-	if (recv(control, &go, 1, 0) != 1 || go != BOX_GO)
-		_exit(126);
+	if (recv(control, &go, 1, 0) != 1 || go != BOX_GO) {
+		(void)err_set(&s->err, ERR_SETUP, errno, "wait for the release");
+		(void)snprintf(s->err.step, sizeof(s->err.step), "go");
+		report_failure(s);
+	}
 	(void)execve(s->plan->exec, (char *const *)s->plan->argv, (char *const *)s->plan->env);
 	(void)err_set(&s->err, ERR_SETUP, errno, "execute \"%s\"", s->plan->exec);
 	(void)snprintf(s->err.step, sizeof(s->err.step), "exec");
@@ -274,13 +278,13 @@ static void become_init(struct box_setup *s)
 	int r;
 
 	(void)snprintf(layers, sizeof(layers), "%u", (unsigned)s->layers);
-	if (init < 0 || control < 0 || dup2(control, INIT_CONTROL_FD) < 0) {
+	if (init < 0 || control < 0 || dup2(control, INIT_CONTROL_FD) < 0 ||
+	    dup3(init, 5, O_CLOEXEC) < 0) {
 		(void)err_set(&s->err, ERR_SETUP, errno, "init's descriptors");
 		return;
 	}
 	if (high_io < 0 || dup2(high_io, INIT_IO_FD) < 0)
 		(void)close(INIT_IO_FD); /* usage then shows no I/O */
-	(void)dup3(init, 5, O_CLOEXEC);
 	r = sys_close_range(6, ~0U, 0);
 	s->fds[LAUNCH_FD_CONTROL] = INIT_CONTROL_FD;
 	if (r < 0) {

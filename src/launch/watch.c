@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The memory watcher of boxes that have no memory cgroup. Orphans of a box are children of its
- * init, so the tree below init is the whole box. Sampling is no hard limit: the receipt says so.
+ * The watcher of boxes that have no cgroup. Orphans of a box are children of its init, so the tree
+ * below init is the whole box. Sampling is no hard limit: the receipt says so.
  */
 
 #include "launch/watch.h"
@@ -36,36 +36,69 @@ static uint64_t take_number(const char **p)
 	return v;
 }
 
-static uint64_t resident(pid_t pid)
-{
-	char path[64], text[128];
-	const char *p = text;
+/* Fields of /proc/<pid>/stat as counted in proc(5); the name, field 2, may hold anything. */
+enum { STAT_AFTER_NAME = 3, STAT_UTIME = 14, STAT_CSTIME = 17, STAT_THREADS = 20, STAT_RSS = 24 };
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
-	if (read_file(path, text, sizeof(text)) <= 0)
-		return 0;
-	(void)take_number(&p); /* the total size */
-	return take_number(&p) * (uint64_t)sysconf(_SC_PAGESIZE);
+static void add_process(pid_t pid, struct watch_usage *u)
+{
+	uint64_t tick_ns = 1000000000u / (uint64_t)sysconf(_SC_CLK_TCK);
+	char path[64], text[1024];
+	const char *p;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (read_file(path, text, sizeof(text)) <= 0 || !(p = strrchr(text, ')')))
+		return;
+	p += 2;
+	for (int field = STAT_AFTER_NAME; *p && field <= STAT_RSS; field++) {
+		const char *at = p;
+		uint64_t v = take_number(&at);
+
+		if (field >= STAT_UTIME && field <= STAT_CSTIME) /* own, and of reaped children */
+			u->cpu_ns += v * tick_ns;
+		else if (field == STAT_THREADS)
+			u->tasks += v;
+		else if (field == STAT_RSS)
+			u->memory_bytes += v * (uint64_t)sysconf(_SC_PAGESIZE);
+		p += strcspn(p, " ");
+		p += *p == ' ';
+	}
 }
 
-uint64_t watch_memory(pid_t root)
+/* Shared pages counted once. Costs a walk of the page tables: asked only near the limit. */
+static uint64_t proportional(pid_t pid)
+{
+	char path[64], text[1024];
+	const char *p;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)pid);
+	if (read_file(path, text, sizeof(text)) <= 0 || !(p = strstr(text, "\nPss:")))
+		return 0;
+	p += strcspn(p, "0123456789");
+	return take_number(&p) * 1024;
+}
+
+void watch_tree(pid_t root, uint64_t memory_limit, struct watch_usage *ret)
 {
 	static pid_t queue[WATCH_PIDS_MAX];
 	static char text[WATCH_PIDS_MAX * 8];
 	size_t head = 0, tail = 0;
-	uint64_t sum = 0;
 
+	memset(ret, 0, sizeof(*ret));
 	queue[tail++] = root;
 	while (head < tail) {
 		pid_t pid = queue[head++];
 		char path[64];
 
-		sum += resident(pid);
+		add_process(pid, ret);
 		(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
 		if (read_file(path, text, sizeof(text)) <= 0)
 			continue;
 		for (const char *p = text; *p >= '0' && *p <= '9' && tail < WATCH_PIDS_MAX;)
 			queue[tail++] = (pid_t)take_number(&p);
 	}
-	return sum;
+	if (ret->memory_bytes <= memory_limit)
+		return;
+	ret->memory_bytes = 0;
+	for (size_t i = 0; i < tail; i++)
+		ret->memory_bytes += proportional(queue[i]);
 }

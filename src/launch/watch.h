@@ -4,5 +4,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Resident bytes of the process and all its descendants; for hosts without a memory cgroup. */
-uint64_t watch_memory(pid_t root);
+struct watch_usage {
+	uint64_t memory_bytes; /* resident; shared pages counted once when over the limit */
+	uint64_t cpu_ns;
+	uint64_t tasks;
+};
+
+/* The process and all its descendants; for hosts without cgroups of ours. */
+void watch_tree(pid_t root, uint64_t memory_limit, struct watch_usage *ret);

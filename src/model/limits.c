@@ -115,7 +115,9 @@ int limits_set_text(struct limits *l, const char *option, const char *text, stru
 			return err_remedy(err, -EINVAL, "write it like --%s %s", option,
 			                  limit_example(info->kind));
 		}
-		return limits_set(l, info, value, err);
+		if (limits_set(l, info, value, err) >= 0)
+			return 0;
+		return err_wrap(err, -ERANGE, "--%s %.40s", option, text);
 	}
 	return err_set(err, ERR_INVALID, 0, "no limit is called \"%.40s\"", option);
 }

@@ -37,6 +37,7 @@ static const char *const etc_binds[] = { "/etc/ld.so.cache", "/etc/alternatives"
 static int add_top_dir(struct arena *a, struct plan *p, const char *path, struct err *err)
 {
 	char target[PATH_MAX];
+	const char *text;
 	struct stat st;
 	ssize_t n;
 	int r;
@@ -47,11 +48,12 @@ static int add_top_dir(struct arena *a, struct plan *p, const char *path, struct
 		n = readlink(path, target, sizeof(target) - 1);
 		if (n < 0)
 			return err_set(err, ERR_IO, errno, "read the link %s", path);
-		return plan_add_fs(p,
-		                   (struct fs_op){ .kind = FS_OP_SYMLINK,
-		                                   .path = path,
-		                                   .source = arena_dup(a, target, (size_t)n) },
-		                   err);
+		text = arena_dup(a, target, (size_t)n);
+		if (!text)
+			return err_set(err, ERR_LIMIT, ENOMEM, "memory of the request");
+		return plan_add_fs(
+			p, (struct fs_op){ .kind = FS_OP_SYMLINK, .path = path, .source = text },
+			err);
 	}
 	r = plan_add_fs(p, (struct fs_op){ .kind = FS_OP_BIND_RO, .path = path, .source = path },
 	                err);

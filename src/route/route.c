@@ -153,13 +153,17 @@ static int add_parents(struct arena *a, struct plan *p, const char *path, struct
 static int add_file(struct arena *a, struct plan *p, const char *path, struct str data,
                     uint32_t mode, struct err *err)
 {
-	const char *full = arena_printf(a, WORKSPACE "/%s", path);
-	int r = add_parents(a, p, path, err);
+	const char *full;
+	int r;
 
+	if (sizeof(WORKSPACE "/") + strlen(path) > PLAN_PATH_MAX)
+		return err_set(err, ERR_INVALID, ENAMETOOLONG, "files: path is too long");
+	full = arena_printf(a, WORKSPACE "/%s", path);
+	if (!full)
+		return err_set(err, ERR_LIMIT, ENOMEM, "memory of the request");
+	r = add_parents(a, p, path, err);
 	if (r < 0)
 		return r;
-	if (!full)
-		return err_set(err, ERR_INVALID, ENAMETOOLONG, "files: path is too long");
 	return plan_add_fs(p,
 	                   (struct fs_op){ .kind = FS_OP_FILE,
 	                                   .path = full,

@@ -136,8 +136,15 @@ static int own_dir(const struct cg_text *t, const char *controller, char *ret, s
 		r = find_self(t, controller, self, sizeof(self));
 	if (r < 0)
 		return r;
-	if (!streq(m.root, "/") && str_has_prefix(self, m.root))
-		below += strlen(m.root);
+	if (!streq(m.root, "/")) {
+		size_t n = strlen(m.root);
+
+		if (!str_has_prefix(self, m.root) || (self[n] && self[n] != '/'))
+			return -ENOENT; /* we are beside what the mount shows */
+		below += n;
+	}
+	if (str_has_prefix(below, "/..") && (!below[3] || below[3] == '/'))
+		return -ENOENT; /* we are above our cgroup namespace's root */
 	if (streq(below, "/"))
 		below = "";
 	if ((size_t)snprintf(ret, size, "%s%s", m.point, below) >= size)

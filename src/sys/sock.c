@@ -2,6 +2,7 @@
 #include "sys/sock.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -55,8 +56,11 @@ int sock_send(int fd, const void *data, size_t n, const int *fds, size_t n_fds)
 	return (size_t)sent == n ? 0 : -EIO;
 }
 
-static void take_control(struct msghdr *msg, struct sock_msg *ret)
+/* False when there were more descriptors than a message may have; those are closed. */
+static bool take_control(struct msghdr *msg, struct sock_msg *ret)
 {
+	bool fits = true;
+
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
 		size_t bytes = c->cmsg_len - CMSG_LEN(0);
 
@@ -69,7 +73,8 @@ static void take_control(struct msghdr *msg, struct sock_msg *ret)
 				int fd;
 
 				memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
-				if (ret->n_fds < SOCK_FDS_MAX)
+				fits = ret->n_fds < SOCK_FDS_MAX;
+				if (fits)
 					ret->fds[ret->n_fds++] = fd;
 				else
 					(void)fd_close(fd);
@@ -82,6 +87,7 @@ static void take_control(struct msghdr *msg, struct sock_msg *ret)
 			ret->uid = cred.uid;
 		}
 	}
+	return fits;
 }
 
 int sock_recv(int fd, void *data, size_t n, int flags, struct sock_msg *ret)
@@ -94,6 +100,7 @@ int sock_recv(int fd, void *data, size_t n, int flags, struct sock_msg *ret)
 	struct iovec iov = { .iov_base = data, .iov_len = n };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 	ssize_t got;
+	bool fits;
 
 	memset(ret, 0, sizeof(*ret));
 	for (size_t i = 0; i < SOCK_FDS_MAX; i++)
@@ -105,9 +112,9 @@ int sock_recv(int fd, void *data, size_t n, int flags, struct sock_msg *ret)
 	while (got < 0 && errno == EINTR);
 	if (got < 0)
 		return -errno;
-	take_control(&msg, ret);
+	fits = take_control(&msg, ret);
 	ret->len = (size_t)got;
-	if (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
+	if (!fits || msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
 		sock_msg_close(ret);
 		return -EMSGSIZE;
 	}

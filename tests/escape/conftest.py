@@ -557,7 +557,7 @@ def leaks(before):
 
 @pytest.fixture(autouse=True)
 def nothing_is_left():
-    """H4: after a test everything is as it was, within PATIENCE."""
+    """After a test everything is as it was, within PATIENCE."""
     _reap()
     before = _world()
     mounts = len(before["mounts"])

@@ -3,6 +3,7 @@
 #include "probe.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -223,6 +224,21 @@ long long status_field(const char *name, int base)
 			return (long long)strtoull(p + n + 1, NULL, base);
 	}
 	return -1;
+}
+
+long long core_limit(void)
+{
+	static const char name[] = "Max core file size";
+	static char text[4096];
+	char hard[32];
+	const char *p;
+
+	if (try_read("/proc/self/limits", text, sizeof(text)) < 0)
+		return -1;
+	p = strstr(text, name);
+	if (!p || sscanf(p + sizeof(name) - 1, "%*s %31s", hard) != 1)
+		return -1;
+	return strcmp(hard, "unlimited") == 0 ? LLONG_MAX : strtoll(hard, NULL, 10);
 }
 
 void tally_confined(struct tally *t)

@@ -72,6 +72,9 @@ long in_child(long (*fn)(void *arg), void *arg, int *ret_sig);
 int copy_self(int out);
 /* The number behind "NAME:" in /proc/self/status (base 16 or 10), or -1. */
 long long status_field(const char *name, int base);
+/* The hard limit on core files as /proc/self/limits shows it (getrlimit(2) may be refused): bytes,
+ * LLONG_MAX when unlimited, -1 when not shown. */
+long long core_limit(void);
 /* Adds an escape for everything that a box must have and this process has not: no capabilities, no
  * new privileges, a seccomp filter. */
 void tally_confined(struct tally *t);

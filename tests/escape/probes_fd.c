@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -293,7 +292,6 @@ static int fd_12(int argc, char **argv, char *detail, size_t n)
 {
 	struct itimerval timer;
 	struct tally t;
-	struct rlimit core;
 	stack_t ss = { 0 };
 	mode_t mask = umask(077);
 	long long v;
@@ -313,9 +311,9 @@ static int fd_12(int argc, char **argv, char *detail, size_t n)
 		tally_escaped(&t, "personality %llx", v);
 	if (mask != 022 && mask != 077 && mask != 027)
 		tally_escaped(&t, "umask %o", mask);
-	getrlimit(RLIMIT_CORE, &core);
-	if (core.rlim_max > 1)
-		tally_escaped(&t, "core limit %llu", (unsigned long long)core.rlim_max);
+	v = core_limit();
+	if (v < 0 || v > 1)
+		tally_escaped(&t, "core limit %lld", v);
 	for (int which = ITIMER_REAL; which <= ITIMER_PROF; which++)
 		if (getitimer(which, &timer) == 0 &&
 		    (timer.it_value.tv_sec || timer.it_value.tv_usec))

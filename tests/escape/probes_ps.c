@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
@@ -600,12 +599,8 @@ static int ps_16(int argc, char **argv, char *detail, size_t n)
 /* PS-17: dies by a signal that dumps core (no verdict), after reporting the limit. */
 static int ps_17(int argc, char **argv, char *detail, size_t n)
 {
-	struct rlimit core;
-
 	(void)argc, (void)argv, (void)detail, (void)n;
-	getrlimit(RLIMIT_CORE, &core);
-	printf("core limit %llu dumpable %ld\n", (unsigned long long)core.rlim_cur,
-	       RAW(SYS_prctl, 3 /* PR_GET_DUMPABLE */));
+	printf("core limit %lld\n", core_limit());
 	fflush(stdout);
 	raise(SIGSEGV);
 	*(volatile int *)0 = 1;

@@ -253,7 +253,7 @@ def test_FD_12_nothing_of_the_callers_state(box, outside):
 
 
 def test_FD_12_limits_are_the_documented_ones(brig):
-    code = "ulimit -Hc; ulimit -Hn; ulimit -n; ulimit -Hl; ulimit -Hr; ulimit -Hq; nice"
+    code = "sed -n 's/^Max core file size *\\([^ ]*\\) .*/\\1/p' /proc/self/limits; ulimit -Hn; ulimit -n; ulimit -Hl; ulimit -Hr; ulimit -Hq; nice"
 
     def lower_limits():
         resource.setrlimit(resource.RLIMIT_STACK, (1 << 20, 1 << 23))
@@ -268,6 +268,12 @@ def test_FD_12_limits_are_the_documented_ones(brig):
 def test_FD_12_a_signal_reaches_the_default_action(brig):
     run = brig.run("shell", "kill -PIPE $$; echo survived", preexec_fn=spoil)
     assert run.signal == signal.SIGPIPE and run.stdout == "", run
+
+
+def test_FD_12_ignored_signals_of_the_caller_do_not_confuse_brig(brig):
+    for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGTERM, signal.SIGALRM):
+        run = brig.run("shell", "exit 7", preexec_fn=lambda: signal.signal(number, signal.SIG_IGN))
+        assert run.status == 7 and run.exit_code == 7, (number, run)
 
 
 def test_FD_positive_control_of_the_leak_check(host):

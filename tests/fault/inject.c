@@ -50,6 +50,7 @@ struct process {
 	pid_t pid; /* 0: has ended or was let go */
 	unsigned calls[CALLS_MAX];
 	int failing; /* errno that the call which it is in shall return */
+	unsigned long long asked_break; /* argument of a brk(2) that fails, 0 otherwise */
 };
 
 static struct {
@@ -94,13 +95,15 @@ static void fire(struct process *p, unsigned call)
 		(void)kill(p->pid, SIGKILL);
 		return;
 	}
-	p->failing = call == SYS_brk ? 0 : job.error;
+	p->failing = job.error;
 	if (call == SYS_close || ptrace(PTRACE_GETREGS, p->pid, 0, &regs) < 0)
 		return;
-	if (call == SYS_brk)
+	if (call == SYS_brk) {
+		p->asked_break = regs.rdi;
 		regs.rdi = 0;
-	else
+	} else {
 		regs.orig_rax = SYS_getpid; /* harmless, and allowed by every filter */
+	}
 	(void)ptrace(PTRACE_SETREGS, p->pid, 0, &regs);
 }
 
@@ -127,7 +130,10 @@ static void on_return(struct process *p)
 	if (!p->failing)
 		return;
 	if (ptrace(PTRACE_GETREGS, p->pid, 0, &regs) == 0) {
-		regs.rax = (unsigned long long)-(long long)p->failing;
+		if (p->asked_break)
+			regs.rdi = p->asked_break; /* callers expect to find it unchanged */
+		else
+			regs.rax = (unsigned long long)-(long long)p->failing;
 		(void)ptrace(PTRACE_SETREGS, p->pid, 0, &regs);
 	}
 	p->failing = 0;

@@ -44,7 +44,8 @@ GONE_S = 2          # in which everything of a run must be gone
 STALE_S = 10        # a cgroup without tasks is taken for a leftover after this time
 # They cannot fail, or do not return.
 NEVER_FAIL = {"getpid", "getppid", "gettid", "getuid", "geteuid", "getgid", "getegid", "umask",
-              "exit", "exit_group", "rt_sigreturn", "set_tid_address", "restart_syscall"}
+              "exit", "exit_group", "rt_sigreturn", "set_tid_address", "restart_syscall",
+              "rt_sigaction", "rt_sigprocmask"} # these two: not with the arguments they get here
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user's box has no cgroup to check")
 
@@ -86,6 +87,11 @@ for f in /workspace/x /tmp/x /dev/shm/x; do (: > $f) 2>/dev/null || echo "not wr
 """
 # A failure of these is no hole, and brig goes on without them.
 OPTIONAL_LINES = ("THP_enabled", "/proc/self/oom_score_adj")
+# What a box without an optional layer shows instead: the host's nodes, bound one by one; the limits of
+# the box's user namespace itself, which hold below it too.
+WITHOUT = {"own_device_nodes": ("mount /dev",), "locked_mounts": ("/proc/sys/user/max_",)}
+# One more is no harm.
+MASK = re.compile(r"mount /proc/\S+ ro,\S+ tmpfs none ")
 
 
 def view_of(stdout, token):
@@ -111,7 +117,9 @@ class Outcome:
 
     @property
     def after_go(self):
-        return bool(self.fired) and self.fired[0][3] == "go"
+        """Was the box released when the fault came? Init waits for the code's end all the while."""
+        waits = self.point[:2] == (BOX, NUMBERS["wait4"])
+        return bool(self.fired) and (self.fired[0][3] == "go" or waits)
 
     @property
     def state(self):
@@ -194,6 +202,7 @@ class World:
                 group = "/sys/fs/cgroup/%s%s/fault-%d" % (controllers, path.rstrip("/"), os.getpid())
                 os.mkdir(group)
                 self.groups.append(group)
+        self.known = set() # leftovers that were reported
         self.mounts = self.look_at_mounts()
         self.fds = os.listdir("/proc/self/fd")
 
@@ -221,8 +230,9 @@ class World:
     def residue(self, stale_groups=False):
         """What a run left behind; {} is right. Groups without tasks may be left by a killed one."""
         left = {"processes": wait_for_end(GONE_S)}
-        boxes = self.boxes()
-        left["cgroups"] = {path: tasks for path, tasks in boxes.items() if tasks or not stale_groups}
+        left["cgroups"] = {path: tasks for path, tasks in self.boxes().items()
+                           if path not in self.known and (tasks or not stale_groups)}
+        self.known.update(left["cgroups"])
         if self.look_at_mounts() != self.mounts:
             left["mounts"] = self.look_at_mounts()
         if len(os.listdir("/proc/self/fd")) != len(self.fds):
@@ -293,9 +303,11 @@ def require_no_code(o):
     """No user code ran, and brig says that and why."""
     assert o.execs == 0, "FAIL-OPEN: user code ran: %r" % o
     assert o.token not in o.stdout and o.token not in o.err, "FAIL-OPEN: %r" % o
-    if o.result is None:
-        # The dynamic linker's own calls, or the one that writes the result.
-        assert o.point.process == BRIG_ITSELF and o.status in (125, 127), o
+    if o.result is None and o.point in LOADER:
+        assert o.status != 0, o # the dynamic linker has its own ways to give up
+        return "did not load"
+    if o.result is None: # the call that should have written it
+        assert o.point.process == BRIG_ITSELF and o.status == 125, o
         assert o.err.strip(), "brig died without a word: %r" % o
         return "no result"
     assert o.state in ("setup_failed", "rejected"), o
@@ -315,9 +327,10 @@ def require_same_box(o, clean):
     missing = [l["name"] for l in receipt["layers"] if not l["enforced"]]
     assert not [l["name"] for l in receipt["layers"] if l["required"] and not l["enforced"]], o
     want, have = view_of(clean.stdout, clean.token), view_of(o.stdout, o.token)
-    changed = [line for line in set(want) ^ set(have) if not line.startswith(OPTIONAL_LINES)]
-    if "own_device_nodes" in missing: # the host's nodes are bound instead
-        changed = [line for line in changed if not line.startswith("mount /dev")]
+    changed = ["-" + line for line in set(want) - set(have)] + [
+        "+" + line for line in set(have) - set(want) if not MASK.match(line)]
+    expected = OPTIONAL_LINES + tuple(p for layer in missing for p in WITHOUT.get(layer, ()))
+    changed = [line for line in changed if not line[1:].startswith(expected)]
     assert not changed, "FAIL-OPEN: not the same box: %r\n%s" % (o, "\n".join(sorted(changed)))
     assert have.count("TOKEN") == 1, o
     if missing:
@@ -337,7 +350,7 @@ def require_ended(o):
 
 def judge(o, clean):
     """Names the outcome, or fails."""
-    if o.execs == 0:
+    if o.execs == 0 and not (o.after_go and o.point.process != CODE):
         return require_no_code(o)
     if o.after_go and o.status != 0:
         return require_ended(o)
@@ -356,9 +369,9 @@ def clean(world):
 
 
 def record():
-    """{(process, call): how often}; read once while the tests are collected."""
+    """[(process, call, nth)] in their order; read once, while the tests are collected."""
     if os.geteuid() != 0 or not os.path.exists(INJECT) or not os.path.exists(BRIG):
-        return {}
+        return []
     with tempfile.TemporaryDirectory(prefix="fault-") as place:
         report = os.path.join(place, "report")
         subprocess.run([INJECT, report, *map(str, NOTHING), "--", *argv_of("token")], check=False,
@@ -368,14 +381,30 @@ def record():
         while not text.endswith("end\n") and time.monotonic() < end:
             time.sleep(0.01)
             text = pathlib.Path(report).read_text()
-    counts = collections.Counter()
+    counts, calls = collections.Counter(), []
     for line in text.splitlines():
         if line.startswith("call "):
-            counts[tuple(map(int, line.split()[1:]))] += 1
-    return counts
+            key = tuple(map(int, line.split()[1:]))
+            counts[key] += 1
+            calls.append(key + (counts[key],))
+    return calls
 
 
-COUNTS = record()
+class Loader(set):
+    """The calls of brig before its main(): the dynamic linker unmaps its cache last."""
+
+    def __init__(self, calls):
+        own = [c for c in calls if c[0] == BRIG_ITSELF]
+        ends = [i for i, c in enumerate(own) if NAMES.get(c[1]) == "munmap"]
+        super().__init__(own[:ends[0] + 1] if ends else [])
+
+    def __contains__(self, point):
+        return set.__contains__(self, tuple(point[:3]))
+
+
+RECORD = record()
+LOADER = Loader(RECORD)
+COUNTS = collections.Counter(c[:2] for c in RECORD)
 FAILING = {key: n for key, n in COUNTS.items() if NAMES.get(key[1]) not in NEVER_FAIL}
 
 
@@ -405,6 +434,23 @@ def note(o, verdict):
             f.write("\n")
 
 
+def check_points(world, points, judge_one, stale_groups=False):
+    """Runs all of them, so that one bug does not hide another."""
+    wrong = []
+    for point in points:
+        o, verdict = None, "WRONG"
+        try:
+            o = run(world, point)
+            left = world.residue(stale_groups)
+            verdict = judge_one(o)
+            assert not left, "left behind: %r\n%r" % (left, o)
+        except AssertionError as error:
+            wrong.append("%s: %s" % (point, error))
+        if o:
+            note(o, "WRONG" if wrong and wrong[-1].startswith(str(point)) else verdict)
+    assert not wrong, "\n\n".join(wrong)
+
+
 # --- the tests ----------------------------------------------------------------------------------
 
 def test_record_is_complete(clean):
@@ -425,15 +471,107 @@ def test_record_is_complete(clean):
                          ids=["%s-%s" % (PROCESSES[p], NAMES.get(c, c)) for p, c in sorted(FAILING)])
 def test_one_call_fails(world, clean, process, call):
     """Fails closed, cleanly and in time, whichever call of this name it is."""
-    wrong = []
-    for point in points_of(process, call):
-        try:
-            o = run(world, point)
-            left = world.residue()
-            verdict = judge(o, clean)
-            assert not left, "left behind: %r\n%r" % (left, o)
-        except AssertionError as error:
-            wrong.append("%s: %s" % (point, error))
-            verdict = "WRONG"
-        note(o, verdict)
-    assert not wrong, "\n\n".join(wrong)
+    check_points(world, points_of(process, call), lambda o: judge(o, clean))
+
+
+def test_fault_that_never_comes(world, clean):
+    """Positive control: the tracer itself disturbs nothing."""
+    o = run(world, Point(BOX, NUMBERS["mount"], 100000, errno.EPERM))
+    assert not o.fired
+    assert require_same_box(o, clean) == "ran"
+    assert not world.residue()
+
+
+def test_harness_notices_fail_open(world, clean):
+    """Negative controls: a run of user code, a weaker box, a leak are all seen."""
+    with pytest.raises(AssertionError, match="FAIL-OPEN"):
+        require_no_code(clean)
+    for options in (["--open-files", "99"], ["--network", "none"], ["--env", "A=1"], ["--pids", "7"]):
+        with pytest.raises(AssertionError, match="not the same box"):
+            require_same_box(run(world, NOTHING, options), clean)
+    sleeper = subprocess.Popen(["sleep", "60"])
+    box = (world.groups or ["/sys/fs/cgroup"])[0] + "/brig/box-fault"
+    os.makedirs(box)
+    try:
+        left = world.residue()
+        assert sleeper.pid in left["processes"] and box in left["cgroups"], left
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+        os.rmdir(box)
+
+
+# --- death by SIGKILL -------------------------------------------------------------------------------
+
+def kill_points(process, most):
+    calls = [c for c in RECORD if c[0] == process]
+    return [Point(*calls[nth - 1], "kill") for nth in spread(len(calls), most)]
+
+
+def judge_killed(o, clean):
+    """Somebody died: user code ran at most once, and brig, when it lives, does not call it success."""
+    assert o.execs <= 1 and o.out.count(o.token) <= 1, o
+    if not o.fired: # a loop took fewer turns
+        return "not reached"
+    if o.point.process == BRIG_ITSELF:
+        assert o.status == -signal.SIGKILL, o
+        return "brig killed"
+    if o.execs == 0 and not o.after_go:
+        return require_no_code(o)
+    if o.after_go and o.status == 0: # all was over when it died
+        return require_same_box(o, clean)
+    assert o.status not in (0, 2) and o.state in ("setup_failed", "lost", "killed"), o
+    return "killed after the release"
+
+
+@pytest.mark.parametrize("process,most", [(BRIG_ITSELF, 24), (LAUNCHER, 48), (BOX, 24), (CODE, 16)],
+                         ids=PROCESSES)
+def test_killed_at_any_call(world, clean, process, most):
+    """Nothing of the box survives, and the next runs clean up what the dead could not."""
+    try:
+        points = kill_points(process, most)
+        assert len(points) >= most // 2
+        check_points(world, points, lambda o: judge_killed(o, clean), stale_groups=True)
+        sweep(world, clean)
+    finally:
+        for path in world.boxes():
+            os.rmdir(path)
+
+
+def sweep(world, clean):
+    """Groups of the dead are left alone while they are young, and removed when they are not."""
+    young = set(world.boxes())
+    require_same_box(run(world, NOTHING), clean)
+    assert set(world.boxes()) == young
+    old = time.time() - STALE_S - 1
+    for path in young:
+        os.utime(path, (old, old))
+    require_same_box(run(world, NOTHING), clean)
+    assert not world.boxes()
+
+
+def only_child(pid):
+    children = pathlib.Path("/proc/%d/task/%d/children" % (pid, pid)).read_text().split()
+    assert len(children) == 1, children
+    return int(children[0])
+
+
+@pytest.mark.parametrize("victim", range(4), ids=PROCESSES)
+def test_killed_while_code_runs(world, clean, victim):
+    """Whoever dies takes the box along."""
+    with subprocess.Popen([BRIG, "run", "shell", "-c", "echo ready; exec sleep 60"],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          preexec_fn=world.enter) as proc:
+        assert proc.stdout.readline() == b"ready\n"
+        pids = [proc.pid]
+        for _ in range(3):
+            pids.append(only_child(pids[-1]))
+        os.kill(pids[victim], signal.SIGKILL)
+        status = proc.wait(timeout=GONE_S)
+    assert status == (-signal.SIGKILL if victim == BRIG_ITSELF else status) and status != 0
+    try:
+        assert not world.residue(stale_groups=True)
+        sweep(world, clean)
+    finally:
+        for path in world.boxes():
+            os.rmdir(path)

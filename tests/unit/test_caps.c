@@ -31,7 +31,8 @@ static bool may_drop(void)
 /* 0 when all five sets are empty, else the number of the first that is not. */
 static int sets_left(void)
 {
-	static const char *const names[] = {"CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"};
+	static const char *const names[] = { "CapInh:", "CapPrm:", "CapEff:", "CapBnd:",
+		                             "CapAmb:" };
 	FILE *f = fopen("/proc/thread-self/status", "re");
 	unsigned seen = 0;
 	char line[256];

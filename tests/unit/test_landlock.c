@@ -40,7 +40,7 @@ Test(landlock, each_abi_has_the_rights_of_the_one_before)
 
 Test(landlock, each_abi_adds_what_the_kernel_added)
 {
-	static const int counts[ABI_MAX + 1] = {0, 13, 14, 15, 15, 16, 16, 16};
+	static const int counts[ABI_MAX + 1] = { 0, 13, 14, 15, 15, 16, 16, 16 };
 
 	for (int abi = 0; abi <= ABI_MAX; abi++)
 		cr_expect(bits(landlock_fs_rights(abi)) == counts[abi], "ABI %d: %d rights", abi,
@@ -162,7 +162,7 @@ Test(landlock, what_no_rule_allows_is_denied)
 static bool binds_tcp(void)
 {
 	CLEANUP_FD int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct sockaddr_in to = {.sin_family = AF_INET};
+	struct sockaddr_in to = { .sin_family = AF_INET };
 
 	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	return bind(fd, (struct sockaddr *)&to, sizeof(to)) == 0;

@@ -39,7 +39,7 @@ static void expect_kept(const struct buf *got, const char *stream, size_t limit,
 
 static void run_one(size_t limit, size_t total, size_t chunk, const char *stream)
 {
-	CLEANUP_BUF struct buf got = {0};
+	CLEANUP_BUF struct buf got = { 0 };
 	struct output o;
 	char story[96];
 
@@ -62,23 +62,23 @@ static void run_one(size_t limit, size_t total, size_t chunk, const char *stream
 
 Test(output, head_and_tail_are_exact, .timeout = 60)
 {
-	static const size_t limits[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 100, 1023, 1024};
-	static const size_t chunks[] = {1, 2, 3, 5, 8, 13, 50, 512, 513, 4096};
+	static const size_t limits[] = { 1, 2, 3, 4, 5, 7, 8, 16, 17, 100, 1023, 1024 };
+	static const size_t chunks[] = { 1, 2, 3, 5, 8, 13, 50, 512, 513, 4096 };
 	char *stream = make_stream(8192);
 
 	for (size_t l = 0; l < ELEMENTSOF(limits); l++) {
-		size_t totals[] = {0,
-		                   1,
-		                   limits[l] / 2,
-		                   limits[l] - 1,
-		                   limits[l],
-		                   limits[l] + 1,
-		                   limits[l] + limits[l] / 2,
-		                   limits[l] + (limits[l] + 1) / 2,
-		                   2 * limits[l],
-		                   2 * limits[l] + 1,
-		                   3 * limits[l] + 2,
-		                   5000};
+		size_t totals[] = { 0,
+			            1,
+			            limits[l] / 2,
+			            limits[l] - 1,
+			            limits[l],
+			            limits[l] + 1,
+			            limits[l] + limits[l] / 2,
+			            limits[l] + (limits[l] + 1) / 2,
+			            2 * limits[l],
+			            2 * limits[l] + 1,
+			            3 * limits[l] + 2,
+			            5000 };
 
 		for (size_t t = 0; t < ELEMENTSOF(totals); t++)
 			for (size_t c = 0; c < ELEMENTSOF(chunks); c++)
@@ -104,7 +104,7 @@ Test(output, chunks_of_changing_size_agree_with_the_model)
 	unsigned seed = 12345;
 
 	for (size_t limit = 1000; limit < 1010; limit++) {
-		CLEANUP_BUF struct buf got = {0};
+		CLEANUP_BUF struct buf got = { 0 };
 		struct output o;
 		size_t at = 0;
 
@@ -129,7 +129,7 @@ Test(output, one_huge_chunk_costs_no_more_than_the_limit)
 {
 	size_t n = 8 * MIB + 3;
 	char *stream = make_stream(n);
-	CLEANUP_BUF struct buf got = {0};
+	CLEANUP_BUF struct buf got = { 0 };
 	struct output o;
 
 	output_init(&o, 1001);
@@ -157,7 +157,7 @@ Test(output, the_count_goes_beyond_32_bits)
 
 Test(output, nothing_is_nothing)
 {
-	CLEANUP_BUF struct buf got = {0};
+	CLEANUP_BUF struct buf got = { 0 };
 	struct output o;
 
 	output_init(&o, 10);
@@ -171,7 +171,7 @@ Test(output, nothing_is_nothing)
 
 Test(output, nul_bytes_are_content)
 {
-	CLEANUP_BUF struct buf got = {0};
+	CLEANUP_BUF struct buf got = { 0 };
 	struct output o;
 
 	output_init(&o, 4);

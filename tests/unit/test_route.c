@@ -10,7 +10,8 @@
 static int fake_add(struct arena *a, struct plan *p, struct err *err)
 {
 	(void)a;
-	return plan_add_fs(p, (struct fs_op){.kind = FS_OP_DIR, .path = "/etc", .mode = 0755}, err);
+	return plan_add_fs(p, (struct fs_op){ .kind = FS_OP_DIR, .path = "/etc", .mode = 0755 },
+	                   err);
 }
 
 static int fake_find(const char *program, const char **ret_path)
@@ -40,9 +41,9 @@ static int add_nothing(struct arena *a, struct plan *p, struct err *err)
 	return err_set(err, ERR_IO, EIO, "the image is broken");
 }
 
-static const struct image fake = {"fake", fake_add, fake_find};
-static const struct image empty = {"empty", fake_add, find_nothing};
-static const struct image broken = {"broken", add_nothing, fake_find};
+static const struct image fake = { "fake", fake_add, fake_find };
+static const struct image empty = { "empty", fake_add, find_nothing };
+static const struct image broken = { "broken", add_nothing, fake_find };
 
 static void request_of(struct request *r, enum language l)
 {
@@ -90,21 +91,21 @@ Test(route, each_language_has_its_command)
 		const char *exec, *script;
 		const char *argv[6];
 	} rows[] = {
-		{LANGUAGE_PYTHON,
-	         "/opt/python3",
-	         "main.py",
-	         {"python3", "-u", "-B", "/workspace/main.py", "x"}},
-		{LANGUAGE_JAVASCRIPT,
-	         "/opt/node",
-	         "main.js",
-	         {"node", "/etc/brig/run.cjs", "/workspace/main.js", "x"}},
-		{LANGUAGE_SHELL, "/opt/bash", "main.sh", {"bash", "/workspace/main.sh", "x"}},
+		{ LANGUAGE_PYTHON,
+		  "/opt/python3",
+		  "main.py",
+		  { "python3", "-u", "-B", "/workspace/main.py", "x" } },
+		{ LANGUAGE_JAVASCRIPT,
+		  "/opt/node",
+		  "main.js",
+		  { "node", "/etc/brig/run.cjs", "/workspace/main.js", "x" } },
+		{ LANGUAGE_SHELL, "/opt/bash", "main.sh", { "bash", "/workspace/main.sh", "x" } },
 	};
 
 	for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
 		CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
-		const char *args[] = {"x"};
-		struct err err = {0};
+		const char *args[] = { "x" };
+		struct err err = { 0 };
 		struct request req;
 		struct plan p;
 		size_t n = 0;
@@ -127,8 +128,8 @@ Test(route, each_language_has_its_command)
 Test(route, code_and_files_are_placed_in_order_below_their_directories)
 {
 	CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
-	struct request_file files[] = {{"a/b/c.txt", STR("one"), false},
-	                               {"tool", {"\0\1", 2}, true}};
+	struct request_file files[] = { { "a/b/c.txt", STR("one"), false },
+		                        { "tool", { "\0\1", 2 }, true } };
 	const struct fs_op *op;
 	struct request req;
 	struct plan p;
@@ -154,8 +155,8 @@ Test(route, code_and_files_are_placed_in_order_below_their_directories)
 Test(route, a_file_over_the_script_is_refused)
 {
 	CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
-	struct request_file files[] = {{"main.sh", STR("x"), false}};
-	struct err err = {0};
+	struct request_file files[] = { { "main.sh", STR("x"), false } };
+	struct err err = { 0 };
 	struct request req;
 	struct plan p;
 
@@ -170,8 +171,8 @@ Test(route, the_longest_path_fits_and_a_longer_one_is_blamed)
 {
 	static char path[REQUEST_PATH_MAX + 1];
 	CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
-	struct request_file files[] = {{path, STR("x"), false}};
-	struct err err = {0};
+	struct request_file files[] = { { path, STR("x"), false } };
+	struct err err = { 0 };
 	struct request req;
 	struct plan p;
 
@@ -200,7 +201,7 @@ Test(route, the_longest_path_fits_and_a_longer_one_is_blamed)
 Test(route, the_environment_is_ours_unless_replaced)
 {
 	CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
-	const char *env[] = {"HOME=/workspace", "HOMER=1", "X="};
+	const char *env[] = { "HOME=/workspace", "HOMER=1", "X=" };
 	struct request req;
 	struct plan p;
 
@@ -237,16 +238,16 @@ Test(route, limits_become_the_plan_s)
 	struct plan p;
 
 	request_of(&req, LANGUAGE_SHELL);
-	req.limits = (struct limits){.timeout_ms = 1,
-	                             .memory_bytes = 2,
-	                             .cpu_milli = 3,
-	                             .cpu_ms = 4999,
-	                             .pids = 5,
-	                             .open_files = 6,
-	                             .file_bytes = 7,
-	                             .disk_bytes = 8,
-	                             .inodes = 9,
-	                             .output_bytes = 10};
+	req.limits = (struct limits){ .timeout_ms = 1,
+		                      .memory_bytes = 2,
+		                      .cpu_milli = 3,
+		                      .cpu_ms = 4999,
+		                      .pids = 5,
+		                      .open_files = 6,
+		                      .file_bytes = 7,
+		                      .disk_bytes = 8,
+		                      .inodes = 9,
+		                      .output_bytes = 10 };
 	cr_assert(route_plan(&req, &fake, &a, &p, NULL) == 0);
 	cr_expect(p.memory_bytes == 2 && p.cpu_milli == 3 && p.cpu_ms == 4999 && p.pids == 5);
 	cr_expect(p.scratch_bytes == 8 && p.scratch_inodes == 9);
@@ -282,8 +283,8 @@ Test(route, rules_let_the_code_write_in_three_places)
 
 Test(route, the_host_image_shows_nothing_private)
 {
-	static const char *const hidden[] = {"/root", "/home", "/var", "/run",  "/srv",
-	                                     "/opt",  "/mnt",  "/sys", "/boot", "/etc/shadow"};
+	static const char *const hidden[] = { "/root", "/home", "/var", "/run",  "/srv",
+		                              "/opt",  "/mnt",  "/sys", "/boot", "/etc/shadow" };
 	CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
 	struct request req;
 	struct plan p;
@@ -311,7 +312,7 @@ Test(route, every_plan_can_be_written_and_read)
 		for (unsigned level = 0; level < LEVEL_COUNT; level++) {
 			CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
 			CLEANUP_BUF struct buf b = BUF_INIT(PLAN_BYTES_MAX);
-			struct err err = {0};
+			struct err err = { 0 };
 			struct request req;
 			struct plan p, q;
 
@@ -346,11 +347,14 @@ Test(route, a_tier_without_executor_is_refused)
 	static const struct {
 		enum tier tier;
 		bool ok;
-	} rows[] = {{TIER_AUTO, true}, {TIER_JAIL, true}, {TIER_DOCKER, false}, {TIER_AIO, false}};
+	} rows[] = { { TIER_AUTO, true },
+		     { TIER_JAIL, true },
+		     { TIER_DOCKER, false },
+		     { TIER_AIO, false } };
 
 	for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
 		CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
-		struct err err = {0};
+		struct err err = { 0 };
 		struct request req;
 		struct plan p;
 		int r;
@@ -367,13 +371,13 @@ Test(route, a_tier_without_executor_is_refused)
 
 Test(route, a_missing_interpreter_is_named_with_its_package)
 {
-	static const char *const packages[] = {NULL, "python3", "nodejs", "bash"};
+	static const char *const packages[] = { NULL, "python3", "nodejs", "bash" };
 
 	for (unsigned l = LANGUAGE_NONE + 1; l < LANGUAGE_COUNT; l++) {
 		CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
-		struct err err = {0};
+		struct err err = { 0 };
 		struct request req;
-		struct plan p = {.pids = 4711};
+		struct plan p = { .pids = 4711 };
 
 		request_of(&req, (enum language)l);
 		cr_expect(route_plan(&req, &empty, &a, &p, &err) == -ENOENT);
@@ -387,7 +391,7 @@ Test(route, a_missing_interpreter_is_named_with_its_package)
 Test(route, an_image_s_error_is_passed_on)
 {
 	CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
-	struct err err = {0};
+	struct err err = { 0 };
 	struct request req;
 	struct plan p;
 
@@ -403,14 +407,14 @@ Test(route, the_bounds_of_a_plan_are_kept)
 	static const char *args[REQUEST_ARGS_MAX], *env[REQUEST_ENV_MAX];
 	CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
 	CLEANUP_BUF struct buf b = BUF_INIT(PLAN_BYTES_MAX);
-	struct err err = {0};
+	struct err err = { 0 };
 	struct request req;
 	struct plan p;
 
 	request_of(&req, LANGUAGE_JAVASCRIPT);
 	for (size_t i = 0; i < REQUEST_FILES_MAX; i++) {
 		(void)snprintf(paths[i], sizeof(paths[i]), "f%zu", i);
-		files[i] = (struct request_file){paths[i], STR("x"), false};
+		files[i] = (struct request_file){ paths[i], STR("x"), false };
 	}
 	for (size_t i = 0; i < REQUEST_ARGS_MAX; i++)
 		args[i] = "x";
@@ -432,7 +436,7 @@ Test(route, the_bounds_of_a_plan_are_kept)
 
 Test(route, an_exhausted_arena_is_not_blamed_on_the_request)
 {
-	struct request_file files[] = {{"a/b/c.txt", STR("one"), false}};
+	struct request_file files[] = { { "a/b/c.txt", STR("one"), false } };
 	struct request req;
 	bool ok = false;
 
@@ -441,7 +445,7 @@ Test(route, an_exhausted_arena_is_not_blamed_on_the_request)
 	req.n_files = 1;
 	for (size_t max = 0; !ok && max < MIB; max += 16) {
 		CLEANUP_ARENA struct arena a = ARENA_INIT(max);
-		struct err err = {0};
+		struct err err = { 0 };
 		struct plan p;
 		int r = route_plan(&req, &image_host, &a, &p, &err);
 

@@ -21,7 +21,7 @@ static struct pair pair_new(void)
 	int fds[2];
 
 	cr_assert(sock_pair(fds) == 0);
-	return (struct pair){fds[0], fds[1]};
+	return (struct pair){ fds[0], fds[1] };
 }
 
 static void pair_done(struct pair *p)
@@ -57,10 +57,10 @@ static void send_many(int fd, int what, size_t n)
 	union {
 		char space[CMSG_SPACE(sizeof(int) * 64)];
 		struct cmsghdr align;
-	} control = {0};
+	} control = { 0 };
 	char byte = 'x';
-	struct iovec iov = {&byte, 1};
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	struct iovec iov = { &byte, 1 };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 	struct cmsghdr *c;
 
 	msg.msg_control = control.space;
@@ -141,7 +141,7 @@ Test(sock, every_number_of_descriptors_arrives)
 Test(sock, more_descriptors_than_the_bound_are_not_sent)
 {
 	CLEANUP(pair_done) struct pair p = pair_new();
-	int fds[SOCK_FDS_MAX + 1] = {0};
+	int fds[SOCK_FDS_MAX + 1] = { 0 };
 	struct sock_msg m;
 	char data[4];
 
@@ -198,7 +198,7 @@ Test(sock, a_cut_datagram_closes_its_descriptors)
 {
 	CLEANUP(pair_done) struct pair p = pair_new();
 	unsigned before = count_fds();
-	int fds[2] = {p.a, p.b};
+	int fds[2] = { p.a, p.b };
 	struct sock_msg m;
 	char data[4];
 

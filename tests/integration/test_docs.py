@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documents against the program: what can be compared is compared, so that neither drifts."""
+
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MARKDOWN = sorted(ROOT.glob("*.md")) + sorted(ROOT.glob("docs/**/*.md"))
+MAN_PAGE = ROOT / "man" / "brig.1"
+OPTION = re.compile(r"(?<![-\w])--?[a-z][a-z-]*")
+
+
+def read(*parts):
+    return ROOT.joinpath(*parts).read_text(encoding="utf-8")
+
+
+def man_source():
+    """The manual page without font changes and with plain hyphens."""
+    text = MAN_PAGE.read_text(encoding="utf-8")
+    return re.sub(r"\\f[A-Z]", "", text).replace("\\-", "-").replace("\\(aq", "'")
+
+
+def man_section(title):
+    found = re.search(r"^\.SH %s\n(.*?)(?=^\.SH |\Z)" % re.escape(title), man_source(), re.M | re.S)
+    assert found, "man/brig.1 has no section %s" % title
+    return found.group(1)
+
+
+def man_entries(title):
+    """Tag line -> text of each .TP in a section."""
+    parts = re.split(r"^\.TP\n", man_section(title), flags=re.M)[1:]
+    return dict(part.split("\n", 1) for part in parts)
+
+
+def words(tag):
+    """The words of a tag line, without the macro and the quotes."""
+    return re.findall(r"[-\w+]+", re.sub(r"^\.[A-Z]+ ", "", tag))
+
+
+def table(path, macro):
+    """The rows of an X-macro: lists of arguments as written, strings without their quotes."""
+    body = re.search(r"#define %s\(X\)(.*?)/\* clang-format on \*/" % macro, read(path), re.S).group(1)
+    rows = re.findall(r"\bX\((\w+),\s*([^\n]*?)\)\s*(?:/\*.*?\*/)?\s*\\?\s*$", body, re.M)
+    assert rows, "no rows in %s of %s" % (macro, path)
+    return [[first] + [arg.strip().strip('"') for arg in rest.split(",")] for first, rest in rows]
+
+
+def help_of(brig, command):
+    run = brig.command(command, "--help")
+    assert run.status == 0, run
+    return run.out.decode("utf-8")
+
+
+def help_options(text):
+    """Option -> default ("" when the help states none)."""
+    found = {}
+    for line in text.splitlines():
+        entry = re.match(r" +(?:(-\w), )?(?: {4})?(--[a-z-]+)(.*)", line)
+        if entry:
+            default = re.search(r" {2,}\(([^() ]+)\)$", entry.group(3))
+            found[entry.group(2)] = default.group(1) if default else ""
+            if entry.group(1):
+                found[entry.group(1)] = found[entry.group(2)]
+    return found
+
+
+# The manual page
+
+
+def test_man_page_has_every_option_of_run(brig_user):
+    options = help_options(help_of(brig_user, "run"))
+    assert len(options) > 20, options
+    entries = {}
+    for tag, text in man_entries("OPTIONS OF BRIG RUN").items():
+        for option in OPTION.findall(tag):
+            entries[option] = text
+    assert set(entries) == set(options)
+    for option, default in options.items():
+        if default:
+            assert "Default: %s.\n" % default in entries[option], (option, default)
+
+
+def test_man_page_has_every_option_of_doctor(brig_user):
+    options = set(help_options(help_of(brig_user, "doctor"))) | {"-h"}
+    tags = man_entries("OPTIONS OF BRIG DOCTOR")
+    assert {option for tag in tags for option in OPTION.findall(tag)} == options
+
+
+def test_man_page_has_the_ranges_of_the_limits():
+    entries = {OPTION.findall(tag)[0]: text for tag, text in man_entries("OPTIONS OF BRIG RUN").items()}
+    units = {"MS": [(3600000, "h"), (1000, "s"), (1, "ms")], "COUNT": [(1, "")],
+             "BYTES": [(1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")]}
+    factors = {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
+
+    def number(text):
+        value = 1
+        for part in text.split("*"):
+            value *= factors.get(part.strip()) or int(part)
+        return value
+
+    def forms(value, kind):
+        """Every way of writing the value."""
+        if kind == "MILLI":
+            return {("%.3f" % (value / 1000)).rstrip("0").rstrip(".")}
+        return {"%d%s" % (value // size, name) for size, name in units[kind] if value % size == 0}
+
+    for row in table("src/model/limits.h", "LIMITS_TABLE"):
+        _field, _key, option, kind, default, least, most = row[:7]
+        text = entries["--" + option]
+        stated = re.search(r"^(\S+) to (\S+)\.$", text, re.M)
+        assert stated, option
+        assert stated.group(1) in forms(number(least), kind), (option, stated.group(0))
+        assert stated.group(2) in forms(number(most), kind), (option, stated.group(0))
+        assert re.search(r"^Default: (\S+)\.$", text, re.M).group(1) in forms(number(default), kind), option
+
+
+def test_man_page_has_every_end_state():
+    states = [row[1] for row in table("src/model/result.h", "RUN_STATE_TABLE")]
+    assert [words(tag)[0] for tag in man_entries("END STATES")] == states
+
+
+def test_man_page_has_every_error_code_with_its_status():
+    codes = [(row[1], row[3]) for row in table("src/base/err.h", "ERR_TABLE")]
+    assert [tuple(words(tag)) for tag in man_entries("ERROR CODES")] == codes
+
+
+def test_man_page_has_every_key_of_the_result(brig_user):
+    run = brig_user.command("run", "--json", "--no-such-option")
+    result = run.expect("rejected", 2)
+    entries = man_entries("JSON RESULT")
+    assert [word for tag in entries for word in words(tag)] == list(result)
+    for key in ("files", "usage", "receipt", "truncated"):
+        for inner in result[key]:
+            assert re.search(r"\b%s\b" % inner, entries[".B " + key]), (key, inner)
+    for inner in result["error"]:
+        assert re.search(r"\b%s\b" % inner, entries[".B error"]), inner
+    for inner in result["receipt"]["layers"][0]:
+        assert re.search(r"\b%s\b" % inner, entries[".B receipt"]), inner
+
+
+def test_man_page_has_every_reserved_variable():
+    names = re.search(r"reserved_env\[\] = \{(.*?)\n\};", read("src/model/request.c"), re.S).group(1)
+    entry = man_entries("OPTIONS OF BRIG RUN")['.BI --env " NAME=VALUE"']
+    for name in re.findall(r'^\s*\{ ?"(\w+)"', names, re.M):
+        assert re.search(r"(?<!\w)\*?%s(?![A-Za-z])" % name, entry), name
+
+
+def test_man_page_has_the_version(brig_user):
+    version = brig_user.command("--version").out.decode().strip()
+    assert '"%s"' % version in MAN_PAGE.read_text(encoding="utf-8").split("\n")[1]
+
+
+def test_man_page_renders_without_warnings():
+    if not shutil.which("groff"):
+        pytest.skip("groff is not installed")
+    done = subprocess.run(["groff", "-man", "-ww", "-z", str(MAN_PAGE)], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, check=False)
+    assert done.returncode == 0 and not done.stdout, done.stdout.decode()
+
+
+# The README
+
+
+def test_readme_has_every_option_of_run(brig_user):
+    options = help_options(help_of(brig_user, "run"))
+    rows = re.findall(r"^\| (`-[^|]*)\|[^|]*\|([^|]*)\|$", read("README.md"), re.M)
+    shown = {option: row[1].strip() for row in rows for option in OPTION.findall(row[0])}
+    assert shown == options
+
+
+def test_readme_has_every_exit_status(brig_user):
+    section = read("README.md").split("## Exit status\n")[1].split("\n## ")[0]
+    shown = set(re.findall(r"\b(?:2|12[4-8]|130|137)\b", section))
+    assert shown == {"2", "124", "125", "126", "128", "130", "137"}
+    stated = help_of(brig_user, "run").split("Exit status:")[1].split("\n\n")[0]
+    assert set(re.findall(r"\b\d+\b", stated)) <= shown
+
+
+# SECURITY.md
+
+
+def test_security_has_every_layer_with_its_level():
+    layers = [(row[1], row[2].lower().replace("_", "-"))
+              for row in table("src/model/layer.h", "LAYER_TABLE")]
+    assert re.findall(r"^\| `(\w+)` \| (strict|standard|degraded-ok) \| ", read("SECURITY.md"), re.M) == layers
+
+
+def escape_ids():
+    """The ids that a test function in tests/escape carries, or that a list of probes there names."""
+    ids = set()
+    for path in ROOT.glob("tests/escape/test_*.py"):
+        text = path.read_text(encoding="utf-8")
+        for group, number in re.findall(r"^def test_([a-zA-Z]{2})_?(\d\d)_", text, re.M):
+            ids.add("%s-%s" % (group.upper(), number))
+        for names in re.findall(r"^PROBES = \[(.*?)\]", text, re.M | re.S):
+            ids.update(re.findall(r'"([A-Z]{2}-\d\d)"', names))
+    return ids
+
+
+def test_security_names_tests_that_exist():
+    text, known = read("SECURITY.md"), escape_ids()
+    named = set(re.findall(r"\b([A-Z]{2}-\d\d)\b", text))
+    for group, first, last in re.findall(r"\b([A-Z]{2})-(\d\d) to [A-Z]{2}-(\d\d)\b", text):
+        named.update("%s-%02d" % (group, n) for n in range(int(first), int(last) + 1))
+    assert named and named <= known, sorted(named - known)
+    assert known <= named, "the groups' table lacks %s" % sorted(known - named)
+    for function, path in re.findall(r"`(test_\w+)` in `(tests/[\w/]+\.py)`", text):
+        assert "def %s(" % function in read(path), (function, path)
+
+
+def test_security_has_sixteen_guarantees_in_order():
+    assert re.findall(r"^\| (G\d+) \| ", read("SECURITY.md"), re.M) == ["G%d" % n for n in range(1, 17)]
+
+
+# All documents
+
+
+def anchors(path):
+    """The anchors that GitHub and others make of headings."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", MARKDOWN, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path):
+    for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8")):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        file = (path.parent / name).resolve() if name else path
+        assert file.exists() and ROOT in file.parents, (path.name, target)
+        if anchor:
+            assert anchor in anchors(file), (path.name, target)
+
+
+@pytest.mark.parametrize("path", MARKDOWN, ids=lambda path: str(path.relative_to(ROOT)))
+def test_named_files_exist(path):
+    text = path.read_text(encoding="utf-8")
+    for name in re.findall(r"`((?:src|tests|tools|policies|runtime|docs|demo)/[\w./-]+)`", text):
+        assert (ROOT / name).exists(), (path.name, name)
+
+
+def test_every_page_of_the_internals_is_linked():
+    pages = {page.name for page in ROOT.glob("docs/internals/*.md")}
+    for index in ("README.md", "ARCHITECTURE.md"):
+        assert set(re.findall(r"\(docs/internals/([\w-]+\.md)\)", read(index))) == pages, index
+
+
+def test_architecture_is_short():
+    assert len(read("ARCHITECTURE.md").splitlines()) < 200
+
+
+def test_result_shown_in_the_readme_has_the_right_keys(brig_user):
+    shown = read("README.md").split('    {\n        "execution_id"', 1)[1].split("    ...")[0]
+    result = brig_user.command("run", "--json", "--no-such-option").result
+    keys = ["execution_id"] + re.findall(r'^ {8}"(\w+)":', shown, re.M)
+    assert keys == list(result)[:len(keys)], keys
+    usage = json.loads(re.search(r'"usage": (\{.*?\})', shown, re.S).group(1))
+    assert list(usage) == list(result["usage"])

@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "exec/workspace.h"
+
+/* A folder of its own for each test, on a tmpfs like the box's when there is one. */
+static char root[64];
+static int root_fd = FD_NONE;
+static struct result res;
+
+static void setup(void)
+{
+	(void)snprintf(root, sizeof(root), "%s/brig-ws-XXXXXX",
+	               access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+	cr_assert(mkdtemp(root));
+	root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cr_assert(root_fd >= 0);
+	result_init(&res);
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
+{
+	(void)st;
+	(void)kind;
+	(void)where;
+	return remove(path);
+}
+
+static void teardown(void)
+{
+	result_done(&res);
+	root_fd = fd_close(root_fd);
+	(void)nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+TestSuite(workspace, .init = setup, .fini = teardown, .timeout = 60);
+
+static void put(const char *path, const void *data, size_t n)
+{
+	CLEANUP_FD int fd = openat(root_fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+
+	cr_assert(fd >= 0, "%s: %s", path, strerror(errno));
+	cr_assert(write(fd, data, n) == (ssize_t)n);
+}
+
+static void put_text(const char *path, const char *text)
+{
+	put(path, text, strlen(text));
+}
+
+static void make_dir(const char *path)
+{
+	cr_assert(mkdirat(root_fd, path, 0755) == 0, "%s", path);
+}
+
+static void make_link(const char *text, const char *path)
+{
+	cr_assert(symlinkat(text, root_fd, path) == 0, "%s", path);
+}
+
+static struct request_file placed_files[] = {
+	{ "kept", STR("kept"), false },
+	{ "changed", STR("before"), false },
+	{ "gone", STR("gone"), false },
+	{ "d/inner", STR("inner"), false },
+};
+
+static struct request request = { .code = STR("the code"),
+	                          .files = placed_files,
+	                          .n_files = ELEMENTSOF(placed_files) };
+
+/* The workspace as it is when the code starts. */
+static void place_all(void)
+{
+	make_dir("d");
+	put_text("main.py", "the code");
+	for (size_t i = 0; i < ELEMENTSOF(placed_files); i++)
+		put(placed_files[i].path, placed_files[i].data.p, placed_files[i].data.n);
+}
+
+static void look(void)
+{
+	cr_assert(workspace_changes(root_fd, &request, "main.py", &res) == 0);
+}
+
+static const struct result_file *found(const char *path)
+{
+	for (size_t i = 0; i < res.n_files; i++)
+		if (streq(res.files[i].path, path))
+			return &res.files[i];
+	return NULL;
+}
+
+static void expect_change(const char *path, enum file_change change, uint64_t size)
+{
+	const struct result_file *f = found(path);
+	unsigned times = 0;
+
+	cr_assert(f, "%s is not reported", path);
+	cr_expect(f->change == change, "%s: %d", path, (int)f->change);
+	cr_expect(f->size == size, "%s: %llu bytes", path, (unsigned long long)f->size);
+	for (size_t i = 0; i < res.n_files; i++)
+		times += streq(res.files[i].path, path);
+	cr_expect(times == 1, "%s is reported %u times", path, times);
+}
+
+Test(workspace, nothing_changed_means_nothing_reported)
+{
+	place_all();
+	look();
+	cr_expect(res.n_files == 0);
+	cr_expect(!res.files_truncated);
+}
+
+Test(workspace, created_modified_and_deleted_files_are_told_apart)
+{
+	place_all();
+	put_text("new", "12345");
+	put_text("d/new", "");
+	put_text("changed", "after!"); /* same length */
+	put_text("main.py", "longer than the code");
+	cr_assert(unlinkat(root_fd, "gone", 0) == 0);
+	look();
+	expect_change("new", FILE_CREATED, 5);
+	expect_change("d/new", FILE_CREATED, 0);
+	expect_change("changed", FILE_MODIFIED, 6);
+	expect_change("main.py", FILE_MODIFIED, 20);
+	expect_change("gone", FILE_DELETED, 0);
+	cr_expect(res.n_files == 5);
+}
+
+Test(workspace, a_change_in_the_last_byte_of_a_large_file_is_seen)
+{
+	static char data[300000];
+	struct request_file one[] = { { "big", { data, sizeof(data) }, false } };
+	struct request req = { .code = STR("x"), .files = one, .n_files = 1 };
+
+	memset(data, 'a', sizeof(data));
+	put_text("s", "x");
+	put("big", data, sizeof(data));
+	cr_assert(workspace_changes(root_fd, &req, "s", &res) == 0);
+	cr_expect(res.n_files == 0);
+	data[sizeof(data) - 1] = 'b';
+	cr_assert(workspace_changes(root_fd, &req, "s", &res) == 0);
+	expect_change("big", FILE_MODIFIED, sizeof(data));
+}
+
+Test(workspace, links_are_reported_and_not_followed)
+{
+	place_all();
+	make_link("/etc", "etc");
+	make_link("/etc/passwd", "passwd");
+	make_link(".", "loop");
+	make_link("nowhere", "dangling");
+	cr_assert(unlinkat(root_fd, "kept", 0) == 0);
+	make_link("changed", "kept");
+	look();
+	expect_change("etc", FILE_CREATED, 4);
+	expect_change("passwd", FILE_CREATED, 11);
+	expect_change("loop", FILE_CREATED, 1);
+	expect_change("dangling", FILE_CREATED, 7);
+	expect_change("kept", FILE_MODIFIED, 7);
+	cr_expect(res.n_files == 5, "nothing behind a link");
+}
+
+Test(workspace, a_file_below_a_replaced_directory_is_deleted)
+{
+	place_all();
+	cr_assert(unlinkat(root_fd, "d/inner", 0) == 0);
+	cr_assert(unlinkat(root_fd, "d", AT_REMOVEDIR) == 0);
+	put_text("d", "a file now");
+	look();
+	expect_change("d", FILE_CREATED, 10);
+	expect_change("d/inner", FILE_DELETED, 0);
+}
+
+/* What lies behind the link is the host's, and its existence nobody's business. */
+Test(workspace, a_file_below_a_link_is_deleted_whatever_is_behind_it)
+{
+	place_all();
+	cr_assert(unlinkat(root_fd, "d/inner", 0) == 0);
+	cr_assert(unlinkat(root_fd, "d", AT_REMOVEDIR) == 0);
+	make_dir("elsewhere");
+	put_text("elsewhere/inner", "inner");
+	make_link("elsewhere", "d");
+	look();
+	expect_change("d/inner", FILE_DELETED, 0);
+}
+
+Test(workspace, a_file_that_became_a_directory_is_deleted)
+{
+	place_all();
+	cr_assert(unlinkat(root_fd, "kept", 0) == 0);
+	make_dir("kept");
+	put_text("kept/x", "x");
+	look();
+	expect_change("kept", FILE_DELETED, 0);
+	expect_change("kept/x", FILE_CREATED, 1);
+}
+
+Test(workspace, a_fifo_never_blocks)
+{
+	place_all();
+	cr_assert(mkfifoat(root_fd, "pipe", 0600) == 0);
+	cr_assert(unlinkat(root_fd, "kept", 0) == 0);
+	cr_assert(mkfifoat(root_fd, "kept", 0600) == 0);
+	look();
+	expect_change("pipe", FILE_CREATED, 0);
+	expect_change("kept", FILE_MODIFIED, 0);
+}
+
+Test(workspace, a_fifo_in_place_of_an_empty_file_is_a_change)
+{
+	struct request_file one[] = { { "empty", { "", 0 }, false } };
+	struct request req = { .code = STR("x"), .files = one, .n_files = 1 };
+
+	put_text("s", "x");
+	cr_assert(mkfifoat(root_fd, "empty", 0600) == 0);
+	cr_assert(workspace_changes(root_fd, &req, "s", &res) == 0);
+	expect_change("empty", FILE_MODIFIED, 0);
+}
+
+/* A chain of directories, one step at a time since its path is longer than the kernel takes. */
+static void make_chain(unsigned levels, const char *name)
+{
+	int at = fcntl(root_fd, F_DUPFD_CLOEXEC, 0);
+
+	for (unsigned i = 0; i < levels; i++) {
+		int next;
+
+		cr_assert(mkdirat(at, name, 0755) == 0);
+		next = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		cr_assert(next >= 0);
+		at = fd_close(at);
+		at = next;
+	}
+	(void)fd_close(at);
+}
+
+Test(workspace, a_deep_tree_ends_somewhere)
+{
+	char name[201];
+
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	make_chain(1000, "d");
+	make_chain(30, name); /* more than PATH_MAX bytes */
+	put_text("s", "x");
+	cr_assert(workspace_changes(root_fd, &(struct request){ .code = STR("x") }, "s", &res) ==
+	          0);
+	cr_expect(res.files_truncated);
+	cr_expect(res.n_files == 0);
+}
+
+Test(workspace, files_in_a_reasonably_deep_tree_are_found)
+{
+	put_text("s", "x");
+	make_dir("a");
+	make_dir("a/b");
+	make_dir("a/b/c");
+	make_dir("a/b/c/d");
+	put_text("a/b/c/d/e", "12");
+	cr_assert(workspace_changes(root_fd, &(struct request){ .code = STR("x") }, "s", &res) ==
+	          0);
+	expect_change("a/b/c/d/e", FILE_CREATED, 2);
+	cr_expect(!res.files_truncated);
+}
+
+Test(workspace, exactly_the_bound_is_reported_in_full_and_one_more_is_told)
+{
+	char name[16];
+
+	put_text("s", "x");
+	for (unsigned i = 0; i < RESULT_FILES_MAX; i++) {
+		(void)snprintf(name, sizeof(name), "f%u", i);
+		put_text(name, "");
+	}
+	cr_assert(workspace_changes(root_fd, &(struct request){ .code = STR("x") }, "s", &res) ==
+	          0);
+	cr_expect(res.n_files == RESULT_FILES_MAX && !res.files_truncated);
+	result_done(&res);
+	result_init(&res);
+	put_text("one-more", "");
+	cr_assert(workspace_changes(root_fd, &(struct request){ .code = STR("x") }, "s", &res) ==
+	          0);
+	cr_expect(res.n_files == RESULT_FILES_MAX && res.files_truncated);
+}
+
+Test(workspace, very_many_directories_are_bounded)
+{
+	char name[16];
+
+	put_text("s", "x");
+	for (unsigned i = 0; i < RESULT_FILES_MAX + 200; i++) {
+		(void)snprintf(name, sizeof(name), "d%u", i);
+		make_dir(name);
+	}
+	cr_assert(workspace_changes(root_fd, &(struct request){ .code = STR("x") }, "s", &res) ==
+	          0);
+	cr_expect(res.files_truncated);
+}
+
+Test(workspace, names_are_bytes)
+{
+	put_text("s", "x");
+	put_text("\xff\n\x1b[31m", "x");
+	cr_assert(workspace_changes(root_fd, &(struct request){ .code = STR("x") }, "s", &res) ==
+	          0);
+	expect_change("\xff\n\x1b[31m", FILE_CREATED, 1);
+}
+
+/* Where files are fetched to. */
+static const char *host(const char *name)
+{
+	static char path[128];
+
+	(void)snprintf(path, sizeof(path), "%s/host/%s", root, name);
+	return path;
+}
+
+static size_t host_files(void)
+{
+	DIR *d = opendir(host(""));
+	size_t n = 0;
+
+	cr_assert(d);
+	for (struct dirent *e = readdir(d); e; e = readdir(d))
+		n += e->d_name[0] != '.';
+	(void)closedir(d);
+	return n;
+}
+
+static void expect_content(const char *path, const char *text)
+{
+	CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char data[64] = "";
+
+	cr_assert(fd >= 0);
+	cr_assert(read(fd, data, sizeof(data) - 1) >= 0);
+	cr_expect_str_eq(data, text);
+}
+
+Test(workspace, a_fetched_file_replaces_the_host_s_as_a_whole)
+{
+	struct stat before, after;
+	struct err err = { 0 };
+
+	make_dir("host");
+	make_dir("d");
+	put_text("host/f", "what was there before");
+	put_text("d/f", "new");
+	cr_assert(stat(host("f"), &before) == 0);
+	cr_assert(workspace_fetch(root_fd, "d/f", host("f"), &err) == 0, "%s", err.msg);
+	expect_content(host("f"), "new");
+	cr_assert(stat(host("f"), &after) == 0);
+	cr_expect(before.st_ino != after.st_ino, "written in place");
+	cr_expect((after.st_mode & 07777) == 0644);
+	cr_expect(host_files() == 1, "no temporary file stays");
+}
+
+Test(workspace, a_link_on_the_host_is_replaced_and_not_written_through)
+{
+	struct stat st;
+
+	make_dir("host");
+	put_text("host/target", "untouched");
+	make_link("target", "host/f");
+	put_text("f", "new");
+	cr_assert(workspace_fetch(root_fd, "f", host("f"), NULL) == 0);
+	expect_content(host("target"), "untouched");
+	cr_expect(lstat(host("f"), &st) == 0 && S_ISREG(st.st_mode));
+}
+
+Test(workspace, modes_of_the_box_do_not_come_along)
+{
+	struct stat st;
+
+	make_dir("host");
+	put_text("f", "x");
+	cr_assert(fchmodat(root_fd, "f", 06777, 0) == 0);
+	cr_assert(workspace_fetch(root_fd, "f", host("f"), NULL) == 0);
+	cr_expect(stat(host("f"), &st) == 0 && (st.st_mode & 07777) == 0644);
+}
+
+Test(workspace, a_large_file_arrives_whole)
+{
+	static char data[3 * MIB + 7];
+	struct stat st;
+
+	make_dir("host");
+	memset(data, 'z', sizeof(data));
+	put("f", data, sizeof(data));
+	cr_assert(workspace_fetch(root_fd, "f", host("f"), NULL) == 0);
+	cr_expect(stat(host("f"), &st) == 0 && st.st_size == (off_t)sizeof(data));
+}
+
+static void make_bad_things(void)
+{
+	CLEANUP_FD int sparse = FD_NONE;
+
+	make_dir("host");
+	make_dir("dir");
+	make_dir("real");
+	put_text("real/f", "x");
+	put_text("host/f", "untouched");
+	make_link("/etc/passwd", "link");
+	make_link("real/f", "link-inside");
+	make_link("real", "middle");
+	make_link("/etc", "abs");
+	cr_assert(mkfifoat(root_fd, "pipe", 0600) == 0);
+	sparse = openat(root_fd, "sparse", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	cr_assert(sparse >= 0 && ftruncate(sparse, 1 << 30) == 0);
+}
+
+Test(workspace, what_is_not_a_plain_file_below_is_not_fetched)
+{
+	static const struct {
+		const char *path;
+		int r;
+		enum err_code code;
+	} rows[] = {
+		{ "link", -EINVAL, ERR_INVALID },
+		{ "link-inside", -EINVAL, ERR_INVALID },
+		{ "middle/f", -EINVAL, ERR_INVALID },
+		{ "abs/passwd", -EINVAL, ERR_INVALID },
+		{ "pipe", -EINVAL, ERR_INVALID },
+		{ "dir", -EINVAL, ERR_INVALID },
+		{ ".", -EINVAL, ERR_INVALID },
+		{ "sparse", -EFBIG, ERR_LIMIT },
+		{ "..", -EXDEV, ERR_IO },
+		{ "../x", -EXDEV, ERR_IO },
+		{ "real/../../x", -EXDEV, ERR_IO },
+		{ "/etc/passwd", -EXDEV, ERR_IO },
+		{ "missing", -ENOENT, ERR_IO },
+		{ "real/f/x", -ENOTDIR, ERR_IO },
+		{ "real/missing/x", -ENOENT, ERR_IO },
+		{ "", -ENOENT, ERR_IO },
+	};
+
+	make_bad_things();
+	for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+		struct err err = { 0 };
+		int r = workspace_fetch(root_fd, rows[i].path, host("f"), &err);
+
+		cr_expect(r == rows[i].r, "%s: %d", rows[i].path, r);
+		cr_expect(err.code == rows[i].code, "%s: %s", rows[i].path, err.msg);
+		expect_content(host("f"), "untouched");
+	}
+	cr_expect(host_files() == 1, "no temporary file stays");
+}
+
+Test(workspace, a_host_place_that_cannot_be_written_is_told)
+{
+	struct err err = { 0 };
+
+	make_dir("host");
+	make_dir("host/dir");
+	put_text("f", "x");
+	cr_expect(workspace_fetch(root_fd, "f", host("no/such"), &err) == -ENOENT);
+	cr_expect(err.code == ERR_IO);
+	cr_expect(workspace_fetch(root_fd, "f", host("dir"), &err) == -EISDIR);
+	cr_expect(host_files() == 1, "no temporary file stays");
+}
+
+Test(workspace, a_host_path_that_is_too_long_is_told)
+{
+	static char path[5000];
+	struct err err = { 0 };
+
+	memset(path, 'x', sizeof(path) - 1);
+	put_text("f", "x");
+	cr_expect(workspace_fetch(root_fd, "f", path, &err) == -ENAMETOOLONG);
+}
