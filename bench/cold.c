@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -98,6 +99,7 @@ static struct contestant {
 	int (*run)(void);
 	const char *needs; /* a program that must be there */
 	double us[SAMPLES_MAX];
+	double cpu_us; /* of all kept runs, ours and our descendants' */
 	size_t n, failed;
 } contestants[] = {
 	{ .name = "bare posix_spawn", .run = run_bare, .needs = "/usr/bin/true" },
@@ -117,14 +119,31 @@ static double percentile(const struct contestant *c, unsigned p)
 	return c->n ? c->us[(c->n - 1) * p / 100] : 0;
 }
 
+static double cpu_us(void)
+{
+	static const int who[] = { RUSAGE_SELF, RUSAGE_CHILDREN };
+	double sum = 0;
+
+	for (size_t i = 0; i < ELEMENTSOF(who); i++) {
+		struct rusage ru = { 0 };
+
+		(void)getrusage(who[i], &ru);
+		sum += (double)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1e6 +
+		       (double)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec);
+	}
+	return sum;
+}
+
 static void measure(struct contestant *c, bool keep)
 {
+	double cpu = cpu_us();
 	uint64_t start = clock_ns();
 	int r = c->run();
 	uint64_t end = clock_ns();
 
 	if (!keep)
 		return;
+	c->cpu_us += cpu_us() - cpu;
 	if (r < 0)
 		c->failed++;
 	else
@@ -138,19 +157,19 @@ static void print(void)
 	for (size_t i = 0; i < ELEMENTSOF(contestants); i++)
 		qsort(contestants[i].us, contestants[i].n, sizeof(double), by_value);
 	bare = percentile(&contestants[0], 50);
-	(void)printf("| /usr/bin/true | n | failed | p50 ms | p95 ms | p99 ms | x bare |\n"
-	             "|---|---|---|---|---|---|---|\n");
+	(void)printf("| /usr/bin/true | n | failed | p50 ms | p95 ms | p99 ms | x bare | CPU ms |\n"
+	             "|---|---|---|---|---|---|---|---|\n");
 	for (size_t i = 0; i < ELEMENTSOF(contestants); i++) {
 		const struct contestant *c = &contestants[i];
 
 		if (c->n)
-			(void)printf("| %s | %zu | %zu | %.2f | %.2f | %.2f | %.2f |\n", c->name,
-			             c->n, c->failed, percentile(c, 50) / 1000,
+			(void)printf("| %s | %zu | %zu | %.2f | %.2f | %.2f | %.2f | %.2f |\n",
+			             c->name, c->n, c->failed, percentile(c, 50) / 1000,
 			             percentile(c, 95) / 1000, percentile(c, 99) / 1000,
-			             percentile(c, 50) / bare);
+			             percentile(c, 50) / bare, c->cpu_us / 1000 / (double)c->n);
 		else
-			(void)printf("| %s | 0 | %zu | not installed or failed | | | |\n", c->name,
-			             c->failed);
+			(void)printf("| %s | 0 | %zu | not installed or failed | | | | |\n",
+			             c->name, c->failed);
 	}
 }
 

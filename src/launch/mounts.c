@@ -338,8 +338,8 @@ static int make_scratch(struct box_setup *s)
 	if (s->scratch_max && bytes > s->scratch_max)
 		bytes = s->scratch_max;
 	(void)snprintf(size, sizeof(size), "%" PRIu64, bytes);
-	(void)snprintf(inodes, sizeof(inodes), "%" PRIu32,
-	               s->plan->scratch_inodes + SCRATCH_INODES);
+	(void)snprintf(inodes, sizeof(inodes), "%" PRIu64, /* 0 would mean no limit */
+	               (uint64_t)s->plan->scratch_inodes + SCRATCH_INODES);
 	s->scratch_fd = new_tmpfs(size, inodes, "0755", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 	r = attach_tmpfs(s, s->scratch_fd, "the writable tmpfs");
 	if (r < 0)

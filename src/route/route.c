@@ -246,8 +246,7 @@ static void add_limits(const struct limits *l, struct plan *p)
 	const struct plan_rlimit rlimits[] = {
 		{ RLIMIT_CORE, 1 }, /* 0 would still start a piped core handler of the host */
 		{ RLIMIT_NOFILE, l->open_files },
-		{ RLIMIT_NPROC,
-		  l->pids + 1 }, /* init counts; the cgroup's limit is the exact one */
+		{ RLIMIT_NPROC, l->pids }, /* of the code's own user namespace */
 		{ RLIMIT_FSIZE, l->file_bytes },
 		{ RLIMIT_STACK, 8 * MIB },
 		{ RLIMIT_MEMLOCK, 64 * KIB },

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -101,6 +102,7 @@ static void busy_pty(long end)
 	if (pid == 0) {
 		int fd;
 
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 		(void)setsid();
 		fd = open(path, O_RDWR);
 		(void)ioctl(fd, TIOCSCTTY, 0);
