@@ -47,25 +47,15 @@ static const struct {
 	[LANGUAGE_SHELL] = { "bash", "bash", "main.sh", { NULL } },
 };
 
-/* Everything of procfs that says something about the host, or could change it. */
+/* What of procfs tells about the host's hardware, kernel or keys, or could change it. */
 static const char *const proc_masks[] = {
-	"/proc/acpi",          "/proc/asound",        "/proc/buddyinfo",
-	"/proc/bus",           "/proc/cgroups",       "/proc/cmdline",
-	"/proc/config.gz",     "/proc/consoles",      "/proc/crypto",
-	"/proc/devices",       "/proc/diskstats",     "/proc/dma",
-	"/proc/driver",        "/proc/dynamic_debug", "/proc/fs",
-	"/proc/interrupts",    "/proc/iomem",         "/proc/ioports",
-	"/proc/irq",           "/proc/kallsyms",      "/proc/kcore",
-	"/proc/key-users",     "/proc/keys",          "/proc/kmsg",
-	"/proc/kpagecgroup",   "/proc/kpagecount",    "/proc/kpageflags",
-	"/proc/latency_stats", "/proc/locks",         "/proc/mdstat",
-	"/proc/misc",          "/proc/modules",       "/proc/mtrr",
-	"/proc/pagetypeinfo",  "/proc/partitions",    "/proc/pressure",
-	"/proc/sched_debug",   "/proc/schedstat",     "/proc/scsi",
-	"/proc/slabinfo",      "/proc/softirqs",      "/proc/swaps",
-	"/proc/sysrq-trigger", "/proc/sysvipc",       "/proc/timer_list",
-	"/proc/timer_stats",   "/proc/tty",           "/proc/vmallocinfo",
-	"/proc/vmstat",        "/proc/zoneinfo",
+	"/proc/acpi",        "/proc/asound",        "/proc/bus",         "/proc/cmdline",
+	"/proc/config.gz",   "/proc/driver",        "/proc/fs",          "/proc/interrupts",
+	"/proc/iomem",       "/proc/irq",           "/proc/kallsyms",    "/proc/kcore",
+	"/proc/key-users",   "/proc/keys",          "/proc/kmsg",        "/proc/latency_stats",
+	"/proc/locks",       "/proc/modules",       "/proc/sched_debug", "/proc/scsi",
+	"/proc/slabinfo",    "/proc/sysrq-trigger", "/proc/sysvipc",     "/proc/timer_list",
+	"/proc/timer_stats", "/proc/tty",           "/proc/vmallocinfo",
 };
 
 /*
@@ -110,13 +100,7 @@ static int add_places(struct plan *p, struct err *err)
 	static const struct plan_rule rules[] = {
 		{ "/", PLAN_ACCESS_LIST },
 		{ "/proc", PLAN_ACCESS_READ },
-		{ "/dev/null", PLAN_ACCESS_DEVICE },
-		{ "/dev/zero", PLAN_ACCESS_DEVICE },
-		{ "/dev/full", PLAN_ACCESS_DEVICE },
-		{ "/dev/random", PLAN_ACCESS_DEVICE },
-		{ "/dev/urandom", PLAN_ACCESS_DEVICE },
-		{ "/dev/tty", PLAN_ACCESS_DEVICE },
-		{ "/dev/pts", PLAN_ACCESS_DEVICE },
+		{ "/dev", PLAN_ACCESS_DEVICE }, /* holds only what we put there */
 		{ "/dev/shm", PLAN_ACCESS_WRITE },
 		{ "/tmp", PLAN_ACCESS_WRITE_EXEC },
 		{ WORKSPACE, PLAN_ACCESS_WRITE_EXEC },

@@ -130,7 +130,7 @@ void cgroup_host_sweep(const struct cgroup_host *host, unsigned age_s)
 
 void cgroup_host_remove(struct cgroup_host *host)
 {
-	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++)
+	for (size_t i = 0; i < CGROUP_CONTROLLERS && !host->persistent; i++)
 		if (host->parents[i] >= 0)
 			(void)unlinkat(host->bases[i], "brig", AT_REMOVEDIR);
 	cgroup_host_close(host);

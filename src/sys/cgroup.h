@@ -4,8 +4,9 @@
 /*
  * Cgroups of boxes on v1, v2 and hybrid hosts. A box's group is `<parent>/brig/box-<slot>` in
  * every hierarchy that is used; mkdir is what makes a slot exclusive, so no other lock is needed.
- * Parents: on v1 the caller's own group of each controller (so an operator's limits on the caller
- * hold for its boxes too); on v2 the root for root, else the caller's own, delegated, group.
+ * Parents: root uses the top of what it sees; "brig" stays there once made, so that an operator can
+ * cap all boxes together. Others use their own group, where it was delegated to them, and take
+ * "brig" away again.
  */
 
 #include <stdbool.h>
@@ -41,6 +42,7 @@ struct cgroup_env {
 
 struct cgroup_host {
 	enum cgroup_mode mode;
+	bool persistent;                 /* "brig" stays */
 	unsigned usable;                 /* CGROUP_BIT of controllers that boxes can have */
 	int parents[CGROUP_CONTROLLERS]; /* fd of the "brig" group; v2: the same in [MEMORY] only */
 	int bases[CGROUP_CONTROLLERS];   /* fd of the directory that "brig" is in */
@@ -65,7 +67,6 @@ struct cgroup {
 struct cgroup_usage {
 	uint64_t cpu_ns;
 	uint64_t memory_peak;
-	uint64_t memory_now;
 	uint64_t pids_peak;
 	uint64_t oom_kills;
 };
@@ -86,7 +87,7 @@ void cgroup_host_close(struct cgroup_host *host);
 /* Removes empty groups that a dead launcher left more than `age_s` seconds ago. */
 void cgroup_host_sweep(const struct cgroup_host *host, unsigned age_s);
 
-/* Removes the "brig" groups when no box is left in them. */
+/* An ordinary user's "brig" groups, when no box is left in them. */
 void cgroup_host_remove(struct cgroup_host *host);
 
 /* Takes a free slot below `slots`, starting at `hint`, and sets the limits. */

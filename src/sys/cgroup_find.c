@@ -124,27 +124,23 @@ static int find_self(const struct cg_text *t, const char *controller, char *ret,
 	return -ENOENT;
 }
 
-/* Path of our own group below the mount point; the mount may show only a part of the hierarchy. */
-static int own_dir(const struct cg_text *t, const char *controller, char *ret, size_t size)
+/*
+ * Where "brig" goes: for root the mount point; for others their own group below it (the mount may
+ * show only a part of the hierarchy).
+ */
+static int base_dir(const struct cg_text *t, const char *controller, char *ret, size_t size)
 {
 	struct cg_mount m;
-	char self[CGROUP_PATH_MAX];
+	char self[CGROUP_PATH_MAX] = "";
 	const char *below = self;
 	int r = find_mount(t, controller, &m);
 
-	if (r >= 0)
+	if (r >= 0 && !t->env->privileged)
 		r = find_self(t, controller, self, sizeof(self));
 	if (r < 0)
 		return r;
-	if (!streq(m.root, "/")) {
-		size_t n = strlen(m.root);
-
-		if (!str_has_prefix(self, m.root) || (self[n] && self[n] != '/'))
-			return -ENOENT; /* we are beside what the mount shows */
-		below += n;
-	}
-	if (str_has_prefix(below, "/..") && (!below[3] || below[3] == '/'))
-		return -ENOENT; /* we are above our cgroup namespace's root */
+	if (!streq(m.root, "/") && str_has_prefix(self, m.root))
+		below += strlen(m.root);
 	if (streq(below, "/"))
 		below = "";
 	if ((size_t)snprintf(ret, size, "%s%s", m.point, below) >= size)
@@ -187,7 +183,7 @@ static void open_v1(const struct cg_text *t, struct cgroup_host *host)
 {
 	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++) {
 		char dir[CGROUP_PATH_MAX];
-		int r = own_dir(t, controller_names[i], dir, sizeof(dir));
+		int r = base_dir(t, controller_names[i], dir, sizeof(dir));
 
 		if (r >= 0)
 			r = open_parent(t->env, dir, &host->bases[i]);
@@ -254,17 +250,9 @@ static unsigned controllers_of(int parent)
 
 static int v2_base(const struct cg_text *t, char *dir, size_t size)
 {
-	struct cg_mount m;
-	int r = find_mount(t, NULL, &m);
+	int r = base_dir(t, NULL, dir, size);
 
-	if (r < 0)
-		return r;
-	if (t->env->privileged) {
-		(void)snprintf(dir, size, "%.500s", m.point);
-		return 0;
-	}
-	r = own_dir(t, NULL, dir, size);
-	return r < 0 ? r : step_aside(dir);
+	return r < 0 || t->env->privileged ? r : step_aside(dir);
 }
 
 static void open_v2(const struct cg_text *t, struct cgroup_host *host)
@@ -299,6 +287,7 @@ void cgroup_host_open(const struct cgroup_env *env, struct cgroup_host *ret)
 	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++)
 		ret->parents[i] = ret->bases[i] = FD_NONE;
 	t->env = env;
+	ret->persistent = env->privileged;
 	read_text(env->mountinfo, t->mountinfo, sizeof(t->mountinfo));
 	read_text(env->self_cgroup, t->self, sizeof(t->self));
 	if (find_mount(t, "memory", &m) == 0) {

@@ -6,7 +6,8 @@
 
 #include "sys/cgroup.h"
 
-#define PERIOD_US 100000 /* 0.01 processors are then 1 ms, the least that the kernel takes */
+#define PERIOD_US                                                                                  \
+	100000 /* the kernel's default; 0.01 processors are then 1 ms, the least it takes */
 
 static int set_memory(struct cgroup *cg, uint64_t bytes)
 {
@@ -18,7 +19,8 @@ static int set_memory(struct cgroup *cg, uint64_t bytes)
 	/* memsw exists only with swap accounting; swappiness 0 alone still swaps under pressure. */
 	r = cgroup_write(dir, "memory.memsw.limit_in_bytes", bytes);
 	cg->swap_off = r == 0;
-	(void)cgroup_write(dir, "memory.swappiness", 0);
+	if (!cg->swap_off)
+		(void)cgroup_write(dir, "memory.swappiness", 0);
 	return 0;
 }
 
@@ -37,10 +39,8 @@ static int set_limits(struct cgroup *cg, const struct cgroup_limits *l, struct e
 			return err_set(err, ERR_SETUP, -r, "set pids.max");
 	}
 	if (cg->dirs[CGROUP_CPU] >= 0) {
-		r = cgroup_write(cg->dirs[CGROUP_CPU], "cpu.cfs_period_us", PERIOD_US);
-		if (r >= 0)
-			r = cgroup_write(cg->dirs[CGROUP_CPU], "cpu.cfs_quota_us",
-			                 l->cpu_milli * PERIOD_US / 1000);
+		r = cgroup_write(cg->dirs[CGROUP_CPU], "cpu.cfs_quota_us",
+		                 l->cpu_milli * PERIOD_US / 1000);
 		if (r < 0)
 			return err_set(err, ERR_SETUP, -r, "set cpu.cfs_quota_us");
 	}
@@ -54,7 +54,6 @@ static void read_usage(const struct cgroup *cg, struct cgroup_usage *ret)
 
 	if (memory >= 0) {
 		(void)cgroup_read_u64(memory, "memory.max_usage_in_bytes", &ret->memory_peak);
-		(void)cgroup_read_u64(memory, "memory.usage_in_bytes", &ret->memory_now);
 		(void)cgroup_read_key(memory, "memory.oom_control", "oom_kill", &ret->oom_kills);
 	}
 	if (pids >= 0)

@@ -67,7 +67,6 @@ static void read_usage(const struct cgroup *cg, struct cgroup_usage *ret)
 	uint64_t usec = 0;
 
 	(void)cgroup_read_u64(dir, "memory.peak", &ret->memory_peak); /* 5.19 */
-	(void)cgroup_read_u64(dir, "memory.current", &ret->memory_now);
 	(void)cgroup_read_key(dir, "memory.events", "oom_kill", &ret->oom_kills);
 	(void)cgroup_read_u64(dir, "pids.peak", &ret->pids_peak); /* 6.3 */
 	if (cgroup_read_key(dir, "cpu.stat", "usage_usec", &usec) == 0)

@@ -21,11 +21,11 @@ for fd in fds:
 if what == "listen":
     s = socket.socket(socket.AF_UNIX)
     s.bind("\0" + sys.argv[4]); s.listen(8)
-elif os.fork() == 0:
-    os.setresgid(1000, 1000, 1000); os.setresuid(1000, 1000, 1000)
-    print("up", flush=True); time.sleep(20); os._exit(0)
 else:
-    os.wait(); os._exit(0)
+    # The code's uid before the box can see us: only the domain may stand between.
+    os.setresgid(1000, 1000, 1000); os.setresuid(1000, 1000, 1000)
+    if os.fork() != 0:
+        os.wait(); os._exit(0)
 print("up", flush=True); time.sleep(20)
 """
 
@@ -39,7 +39,8 @@ def intruder(what, pid, kinds, *args):
     proc = subprocess.Popen(["/usr/bin/python3", "-c", JOIN, what, str(pid), kinds, *args],
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     try:
-        assert proc.stdout.readline() == b"up\n"
+        # Whoever is seen in a box may end with it before a word: its trace is in the probe's report.
+        assert proc.stdout.readline() == b"up\n" or what == "stay"
         yield proc
     finally:
         for pid in ablate.below(proc.pid):
@@ -61,10 +62,11 @@ def run_with_intruder(brig, host, without, probe_args, what, kinds, *args):
     try:
         live = ablate.wait_for_code(proc, "probe")
         with intruder(what, live.init, kinds, *args):
-            out, err = proc.communicate(timeout=20)
+            out, _ = proc.communicate(timeout=20)
     finally:
         if proc.poll() is None:
             proc.kill()
+        if not proc.stdout.closed:
             proc.communicate()
     return ablate.said_in(json.loads(out.decode()))
 
