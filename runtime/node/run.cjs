@@ -2,8 +2,9 @@
 'use strict';
 
 // Runs the file given as first argument as the main program. A .js file is an ES module when it
-// does not compile as CommonJS for a reason that only a module explains; older Node releases
-// decide by extension alone, so the file gets the extension that says what it is.
+// does not compile as CommonJS for a reason that only a module explains. Node decides the same way
+// from 20.19 and 22.7 on; older releases go by the extension alone, so the file gets the one that
+// says what it is.
 
 const fs = require('fs');
 const Module = require('module');
@@ -26,12 +27,17 @@ function isModule(file) {
   }
 }
 
+function nodeDetectsModules() {
+  const [major, minor] = process.versions.node.split('.').map(Number);
+  return major > 22 || (major === 22 && minor >= 7) || (major === 20 && minor >= 19);
+}
+
 process.argv.splice(1, 1);
 let file = process.argv[1];
 if (!isModule(file)) {
   Module.runMain();
 } else {
-  if (!file.endsWith('.mjs')) {
+  if (!file.endsWith('.mjs') && !nodeDetectsModules()) {
     const renamed = file.replace(/\.js$/, '') + '.mjs';
     fs.renameSync(file, renamed);
     process.argv[1] = file = renamed;

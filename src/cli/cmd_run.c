@@ -132,7 +132,10 @@ static int load(struct run_options *o, struct arena *a, struct err *err)
 
 	if (r >= 0)
 		r = load_files(o, a, err);
-	if (r >= 0 && o->stdin_path)
+	if (r >= 0 && o->stdin_path && streq(o->stdin_path, "-"))
+		r = read_all(STDIN_FILENO, REQUEST_STDIN_MAX, "standard input", a,
+		             &o->req.stdin_data, err);
+	else if (r >= 0 && o->stdin_path)
 		r = read_path(o->stdin_path, REQUEST_STDIN_MAX, a, &o->req.stdin_data, NULL, err);
 	return r < 0 ? r : request_check(&o->req, err);
 }
@@ -276,16 +279,20 @@ int run_main(int argc, char **argv, const struct run_variant *v)
 	int r;
 
 	result_init(&res);
+	r = execution_id_new(res.execution_id);
+	if (r < 0) {
+		(void)fprintf(stderr, "brig: no random numbers: %s\n", strerror(-r));
+		return EXIT_FAILED;
+	}
 	r = run_options_parse(argc, argv, &arena, &o, &res.error);
+	res.receipt.level_required = o.req.level;
 	if (r >= 0 && o.help)
 		return fputs(run_help, stdout) < 0 ? EXIT_FAILED : 0;
 	if (r >= 0)
 		r = load(&o, &arena, &res.error);
 	if (r < 0)
 		res.state = RUN_REJECTED;
-	else
-		r = execution_id_new(res.execution_id);
-	if (r >= 0 && execute(&o, v, &arena, &res) < 0)
+	else if (execute(&o, v, &arena, &res) < 0)
 		res.state = RUN_SETUP_FAILED;
 	return tell(&o, &res);
 }

@@ -64,6 +64,12 @@ static int usage(struct parser *p, const char *fmt, const char *word)
 	return err_remedy(p->err, -EINVAL, "see \"brig run --help\"");
 }
 
+static int bad_word(struct parser *p, const char *option, const char *value, const char *known)
+{
+	(void)err_set(p->err, ERR_INVALID, 0, "%s: \"%.40s\" is not known", option, value);
+	return err_remedy(p->err, -EINVAL, "it is one of %s", known);
+}
+
 /* "A:B" split at the last colon. */
 static int split_pair(struct parser *p, const char *option, const char *text, const char **ret_a,
                       const char **ret_b)
@@ -95,8 +101,8 @@ static int on_file(struct parser *p, const char *value)
 	if (p->o->n_files == RUN_PAIRS_MAX)
 		return usage(p, "given too often", "--file");
 	r = split_pair(p, "--file", value, &pair->host, &pair->box);
-	if (r >= 0)
-		r = box_path(p, &pair->box);
+	if (r >= 0 && box_path(p, &pair->box) < 0)
+		r = err_wrap(p->err, -EINVAL, "--file");
 	if (r >= 0)
 		p->o->n_files++;
 	return r;
@@ -110,8 +116,8 @@ static int on_out(struct parser *p, const char *value)
 	if (p->o->n_outs == RUN_PAIRS_MAX)
 		return usage(p, "given too often", "--out");
 	r = split_pair(p, "--out", value, &pair->box, &pair->host);
-	if (r >= 0)
-		r = box_path(p, &pair->box);
+	if (r >= 0 && box_path(p, &pair->box) < 0)
+		r = err_wrap(p->err, -EINVAL, "--out");
 	if (r >= 0)
 		p->o->n_outs++;
 	return r;
@@ -133,14 +139,14 @@ static int on_env(struct parser *p, const char *value)
 static int on_level(struct parser *p, const char *value)
 {
 	if (level_from_name(value, &p->o->req.level) < 0)
-		return usage(p, "is strict, standard or degraded-ok", "--level");
+		return bad_word(p, "--level", value, "strict, standard or degraded-ok");
 	return 0;
 }
 
 static int on_network(struct parser *p, const char *value)
 {
 	if (network_from_name(value, &p->o->req.network) < 0)
-		return usage(p, "is loopback or none", "--network");
+		return bad_word(p, "--network", value, "loopback or none");
 	return 0;
 }
 
@@ -280,6 +286,7 @@ static int set_language(struct parser *p, const char *name)
 static int decide_source(struct parser *p)
 {
 	struct run_options *o = p->o;
+	enum language known;
 
 	if (o->code && p->positional && p->lang)
 		return usage(p, "-c and --lang are given: what is this word?", p->positional);
@@ -296,6 +303,8 @@ static int decide_source(struct parser *p)
 	if (o->req.language != LANGUAGE_NONE)
 		return 0;
 	(void)err_set(p->err, ERR_INVALID, 0, "the language of \"%.80s\" is not clear", o->path);
+	if (language_from_name(o->path, &known) >= 0)
+		return err_remedy(p->err, -EINVAL, "to run code: brig run %.20s -c CODE", o->path);
 	return err_remedy(p->err, -EINVAL, "say --lang python, javascript or shell");
 }
 
@@ -311,6 +320,10 @@ int run_options_parse(int argc, char **argv, struct arena *a, struct run_options
 	ret->req.args = arena_array(a, REQUEST_ARGS_MAX, sizeof(char *));
 	if (!ret->req.env || !ret->req.args)
 		return err_set(err, ERR_LIMIT, ENOMEM, "memory");
+	/* Known before anything can go wrong, so that errors come in the form that was asked for.
+	 */
+	for (int i = 1; i < argc && !streq(argv[i], "--"); i++)
+		ret->json |= streq(argv[i], "--json");
 	r = parse_words(&p);
 	if (r < 0 || ret->help)
 		return r;

@@ -202,33 +202,51 @@ static int look_at_maps(struct look *k)
 	return 0;
 }
 
+/* Is the box's group named in the line of this controller, or in v2's only line? */
+static bool in_group(const char *text, const char *controller, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *line = text; *line; line += *line == '\n') {
+		const char *end = line + strcspn(line, "\n");
+		const char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
+
+		if (path && path < end && (size_t)(end - path) > n + 1 &&
+		    end[-(ptrdiff_t)n - 1] == '/' && strncmp(end - n, name, n) == 0) {
+			const char *word = strstr(list, controller);
+
+			if (path == list + 1 || (word && word < path))
+				return true;
+		}
+		line = end;
+	}
+	return false;
+}
+
 static int look_at_cgroup(struct look *k)
 {
 	static const struct {
 		enum layer_id layer;
-		const char *v1; /* the controller's name in /proc/<pid>/cgroup */
-	} limits[] = { { LAYER_CG_MEMORY, "memory" },
-		       { LAYER_CG_PIDS, "pids" },
-		       { LAYER_CG_CPU, "cpu" } };
+		const char *controller, *unit;
+	} limits[] = { { LAYER_CG_MEMORY, "memory", "bytes" },
+		       { LAYER_CG_PIDS, "pids", "tasks and init" },
+		       { LAYER_CG_CPU, "cpu", "thousandths of a processor" } };
+	const uint64_t values[] = { k->plan->memory_bytes, k->plan->pids, k->plan->cpu_milli };
 	const struct launch_reply *st = &k->facts->started;
-	char suffix[32];
-	size_t groups = 0;
 	int r = read_text(k, k->code_dir, "cgroup");
 
-	if (r < 0)
-		return r;
-	(void)snprintf(suffix, sizeof(suffix), "/%s\n", st->cgroup_name);
-	for (const char *p = k->text; *st->cgroup_name && (p = strstr(p, suffix)); p++)
-		groups++;
-	for (size_t i = 0; i < ELEMENTSOF(limits); i++) {
-		uint32_t bit = UINT32_C(1) << limits[i].layer;
+	for (size_t i = 0; i < ELEMENTSOF(limits) && r >= 0; i++) {
+		bool held = *st->cgroup_name && st->layers & (UINT32_C(1) << limits[i].layer) &&
+		            in_group(k->text, limits[i].controller, st->cgroup_name);
+		char detail[96];
 
-		r = expect(k, limits[i].layer, groups > 0 && st->layers & bit, st->cgroup);
-		if (r < 0)
-			return r;
+		(void)snprintf(detail, sizeof(detail), "cgroup %.2s %.24s: %" PRIu64 " %s",
+		               st->cgroup, st->cgroup_name, values[i], limits[i].unit);
+		r = expect(k, limits[i].layer, held, detail);
 	}
-	return expect(k, LAYER_CG_SWAP, groups > 0 && st->layers & LAYER_BIT(CG_SWAP),
-	              "swap limited to 0");
+	return r < 0 ? r
+	             : expect(k, LAYER_CG_SWAP, st->layers & LAYER_BIT(CG_SWAP),
+	                      "none for the box");
 }
 
 struct mount_line {

@@ -56,8 +56,11 @@ static int cgroup_layers(const struct cgroup_host *host, const struct plan *plan
 {
 	for (size_t i = 0; i < ELEMENTSOF(limit_layers); i++) {
 		uint32_t layer = limit_layers[i].layer;
+		unsigned need = limit_layers[i].controller;
 
-		if (host->usable & limit_layers[i].controller) {
+		if (host->mode == CGROUP_V1 && need == CGROUP_BIT(CPU))
+			need |= CGROUP_BIT(CPUACCT); /* what it used is counted there */
+		if ((host->usable & need) == need) {
 			*ret |= layer & plan->layers;
 			continue;
 		}

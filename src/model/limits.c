@@ -28,8 +28,26 @@ uint64_t *limits_field(struct limits *l, const struct limit_info *info)
 }
 
 /* As the caller writes it. */
+/* In the largest unit that leaves no rest. */
 static void limit_show(const struct limit_info *info, uint64_t value, char *out, size_t cap)
 {
+	static const struct {
+		enum limit_kind kind;
+		uint64_t factor;
+		const char *unit;
+	} units[] = {
+		{ LIMIT_BYTES, GIB, "G" },  { LIMIT_BYTES, MIB, "M" }, { LIMIT_BYTES, KIB, "K" },
+		{ LIMIT_MS, 3600000, "h" }, { LIMIT_MS, 60000, "m" },  { LIMIT_MS, 1000, "s" },
+		{ LIMIT_MS, 1, "ms" },
+	};
+
+	for (size_t i = 0; i < ELEMENTSOF(units); i++) {
+		if (units[i].kind == info->kind && value && value % units[i].factor == 0) {
+			(void)snprintf(out, cap, "%" PRIu64 "%s", value / units[i].factor,
+			               units[i].unit);
+			return;
+		}
+	}
 	if (info->kind == LIMIT_MILLI)
 		(void)snprintf(out, cap, "%" PRIu64 ".%03" PRIu64, value / 1000, value % 1000);
 	else
@@ -101,6 +119,17 @@ static const char *limit_example(enum limit_kind kind)
 	return "1";
 }
 
+static int limit_refuse(const struct limit_info *info, const char *option, const char *text,
+                        struct err *err)
+{
+	char min[32], max[32];
+
+	limit_show(info, info->min, min, sizeof(min));
+	limit_show(info, info->max, max, sizeof(max));
+	(void)err_set(err, ERR_INVALID, 0, "--%s: %.40s is out of range", option, text);
+	return err_remedy(err, -ERANGE, "give a value from %s to %s", min, max);
+}
+
 int limits_set_text(struct limits *l, const char *option, const char *text, struct err *err)
 {
 	for (size_t i = 0; i < limit_infos_n; i++) {
@@ -112,12 +141,13 @@ int limits_set_text(struct limits *l, const char *option, const char *text, stru
 		if (limit_parse(info, text, &value) < 0) {
 			(void)err_set(err, ERR_INVALID, 0, "--%s: \"%.40s\" is not a value", option,
 			              text);
-			return err_remedy(err, -EINVAL, "write it like --%s %s", option,
-			                  limit_example(info->kind));
+			return err_remedy(err, -EINVAL, "write it like --%s %s (whole numbers%s)",
+			                  option, limit_example(info->kind),
+			                  info->kind == LIMIT_MILLI ? " or decimals" : "");
 		}
-		if (limits_set(l, info, value, err) >= 0)
+		if (limits_set(l, info, value, /* err= */ NULL) >= 0)
 			return 0;
-		return err_wrap(err, -ERANGE, "--%s %.40s", option, text);
+		return limit_refuse(info, option, text, err);
 	}
 	return err_set(err, ERR_INVALID, 0, "no limit is called \"%.40s\"", option);
 }

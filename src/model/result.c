@@ -189,7 +189,7 @@ int result_to_json(const struct result *r, struct buf *out)
 	buf_putc(out, '{');
 	put_text(out, "execution_id", r->execution_id);
 	put_text(out, "state", run_state_name(r->state));
-	put_bool(out, "success", run_state_is_success(r->state));
+	put_bool(out, "success", run_state_is_success(r->state) && r->error.code == ERR_NONE);
 	put_int_or_null(out, "exit_code", r->has_exit_code, r->exit_code);
 	put_int_or_null(out, "signal", r->signal != 0, r->signal);
 	put_output(out, "stdout", &r->out);

@@ -92,6 +92,21 @@ int cgroup_read_key(int dir, const char *file, const char *key, uint64_t *ret)
 	return -ENOENT;
 }
 
+bool cgroup_host_swapless(void)
+{
+	static const char key[] = "\nSwapTotal:";
+	char text[2048];
+	const char *p;
+
+	if (read_small(AT_FDCWD, "/proc/meminfo", text, sizeof(text)) < 0)
+		return false;
+	p = strstr(text, key);
+	if (!p)
+		return true; /* a kernel without swap */
+	p += sizeof(key) - 1;
+	return str_has_prefix(p + strspn(p, " "), "0 kB");
+}
+
 void cgroup_host_close(struct cgroup_host *host)
 {
 	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++) {

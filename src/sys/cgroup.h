@@ -100,6 +100,9 @@ int cgroup_kill(const struct cgroup *cg);
 /* Removes the group; waits up to `wait_ms` for its last task to go. */
 int cgroup_remove(struct cgroup *cg, unsigned wait_ms);
 
+/* The host has no swap at all; asked only where a box's swap cannot be limited. */
+bool cgroup_host_swapless(void);
+
 /* Small files below a directory fd, shared by the versions. */
 int cgroup_write(int dir, const char *file, uint64_t value);
 int cgroup_write_text(int dir, const char *file, const char *text);

@@ -131,16 +131,28 @@ static int find_self(const struct cg_text *t, const char *controller, char *ret,
 static int base_dir(const struct cg_text *t, const char *controller, char *ret, size_t size)
 {
 	struct cg_mount m;
-	char self[CGROUP_PATH_MAX] = "";
+	char self[CGROUP_PATH_MAX];
 	const char *below = self;
 	int r = find_mount(t, controller, &m);
 
-	if (r >= 0 && !t->env->privileged)
-		r = find_self(t, controller, self, sizeof(self));
 	if (r < 0)
 		return r;
-	if (!streq(m.root, "/") && str_has_prefix(self, m.root))
-		below += strlen(m.root);
+	if (t->env->privileged) {
+		(void)snprintf(ret, size, "%s", m.point);
+		return 0;
+	}
+	r = find_self(t, controller, self, sizeof(self));
+	if (r < 0)
+		return r;
+	if (!streq(m.root, "/")) {
+		size_t n = strlen(m.root);
+
+		if (!str_has_prefix(self, m.root) || (self[n] && self[n] != '/'))
+			return -ENOENT; /* we are beside what the mount shows */
+		below += n;
+	}
+	if (str_has_prefix(below, "/..") && (!below[3] || below[3] == '/'))
+		return -ENOENT; /* we are above our cgroup namespace's root */
 	if (streq(below, "/"))
 		below = "";
 	if ((size_t)snprintf(ret, size, "%s%s", m.point, below) >= size)

@@ -18,7 +18,7 @@ static int set_memory(struct cgroup *cg, uint64_t bytes)
 		return r;
 	/* memsw exists only with swap accounting; swappiness 0 alone still swaps under pressure. */
 	r = cgroup_write(dir, "memory.memsw.limit_in_bytes", bytes);
-	cg->swap_off = r == 0;
+	cg->swap_off = r == 0 || cgroup_host_swapless();
 	if (!cg->swap_off)
 		(void)cgroup_write(dir, "memory.swappiness", 0);
 	return 0;

@@ -22,7 +22,7 @@ static int set_memory(struct cgroup *cg, uint64_t bytes, struct err *err)
 	if (r < 0)
 		return err_set(err, ERR_SETUP, -r, "set memory.oom.group");
 	r = cgroup_write(dir, "memory.swap.max", 0);
-	cg->swap_off = r == 0;
+	cg->swap_off = r == 0 || cgroup_host_swapless();
 	(void)cgroup_write(dir, "memory.zswap.max", 0);
 	return 0;
 }

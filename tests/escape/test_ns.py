@@ -37,9 +37,14 @@ def test_ns_02_no_new_namespaces(box, outside):
     outside.escaped("NS-02")
 
 
-def test_ns_03_no_setns(box, outside):
+def own_names(host):
+    """For the controls: a user who is not root is root of his own host name, at least."""
+    return () if host.is_root else ["unshare", "-Uru", "--"]
+
+
+def test_ns_03_no_setns(box, outside, host):
     box.blocked("NS-03")
-    outside.escaped("NS-03")
+    outside.escaped("NS-03", weak=own_names(host))
 
 
 def test_ns_04_no_mount_api(box, outside):
@@ -131,11 +136,11 @@ def test_ns_09_no_ipc_objects_of_the_host(brig, box, outside):
         outside.escaped("NS-09", key, queue)
 
 
-def test_ns_10_the_host_name_stays(box, outside):
+def test_ns_10_the_host_name_stays(box, outside, host):
     before = socket.gethostname()
     v = box.blocked("NS-10")
     assert "nodename=brig" in v.detail, v
-    outside.escaped("NS-10")
+    outside.escaped("NS-10", weak=own_names(host))
     assert socket.gethostname() == before
 
 

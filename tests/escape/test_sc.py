@@ -56,14 +56,15 @@ PROBES = ["SC-04", "SC-05", "SC-06", "SC-07", "SC-08", "SC-09", "SC-10", "SC-11"
 
 
 @pytest.mark.parametrize("probe_id", PROBES)
-def test_sc(box, outside, probe_id):
+def test_sc(box, outside, host, probe_id):
     v = box.blocked(probe_id)
     if probe_id == "SC-11":
         # Nothing but EPERM and ENOSYS: no call got far enough to look at its arguments.
         assert v.detail == "listmount=ENOSYS; statmount=ENOSYS", v
     if probe_id == "SC-04":
         assert " wrong=0" in v.detail, v
-    outside.escaped(probe_id)
+    if host.is_root or probe_id != "SC-22":  # real-time scheduling needs root of the host
+        outside.escaped(probe_id)
 
 
 SOCKETS = r"""

@@ -17,6 +17,7 @@
  *   call PROCESS CALL       with "none" only, before the user's program exists
  *   fire PROCESS CALL go|-  the action was taken; "go" when brig had released the box before
  *   exec PROCESS            the user's program exists now
+ *   box NAME                the launcher makes a cgroup of this name
  *   end                     nothing is traced any more
  *
  * The command is this process itself, so that its parent sees its status; the tracer is a process
@@ -40,6 +41,7 @@
 
 #define PROCESSES_MAX 64
 #define CALLS_MAX     512
+#define LAUNCHER      1
 #define USER_PROCESS  3
 #define USAGE         "usage: inject REPORT PROCESS CALL NTH none|kill|ERRNO -- COMMAND [ARG...]\n"
 #define OPTIONS                                                                                    \
@@ -81,6 +83,8 @@ static void go_on(const struct process *p, int signal)
 	unsigned who = (unsigned)(p - processes);
 	bool look = job.record ? !user_runs : !fired && (who == 0 || who == job.process);
 
+	look |= who == LAUNCHER && n_processes == LAUNCHER + 1; /* it makes the cgroup */
+
 	/* Fails when it was killed meanwhile. */
 	(void)ptrace(look || p->failing ? PTRACE_SYSCALL : PTRACE_CONT, p->pid, 0, (long)signal);
 }
@@ -107,12 +111,30 @@ static void fire(struct process *p, unsigned call)
 	(void)ptrace(PTRACE_SETREGS, p->pid, 0, &regs);
 }
 
-static void on_enter(struct process *p, uint64_t call)
+static void note_box(const struct process *p, unsigned long long path)
+{
+	long words[3] = { 0 };
+	char *name = (char *)words;
+
+	for (size_t i = 0; i < 2; i++) {
+		errno = 0;
+		words[i] = ptrace(PTRACE_PEEKDATA, p->pid, path + i * sizeof(long), 0);
+		if (errno)
+			return;
+	}
+	if (strncmp(name, "box-", 4) == 0)
+		(void)fprintf(job.report, "box %s\n", name);
+}
+
+static void on_enter(struct process *p, const struct __ptrace_syscall_info *info)
 {
 	unsigned who = (unsigned)(p - processes);
+	uint64_t call = info->entry.nr;
 
 	if (!counting || call >= CALLS_MAX)
 		return;
+	if (who == LAUNCHER && call == SYS_mkdirat)
+		note_box(p, info->entry.args[1]);
 	p->calls[call]++;
 	if (job.record && !user_runs)
 		(void)fprintf(job.report, "call %u %u\n", who, (unsigned)call);
@@ -145,7 +167,7 @@ static void on_call(struct process *p)
 
 	if (ptrace(PTRACE_GET_SYSCALL_INFO, p->pid, sizeof(info), &info) > 0) {
 		if (info.op == PTRACE_SYSCALL_INFO_ENTRY)
-			on_enter(p, info.entry.nr);
+			on_enter(p, &info);
 		else if (info.op == PTRACE_SYSCALL_INFO_EXIT)
 			on_return(p);
 	}

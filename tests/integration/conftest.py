@@ -172,7 +172,7 @@ def host_mounts():
 
 
 def host_temps():
-    return set(glob.glob("/tmp/brig*") + glob.glob("/run/brig*") + glob.glob("/dev/shm/brig*"))
+    return set(glob.glob("/tmp/brig-*") + glob.glob("/run/brig*") + glob.glob("/var/tmp/brig*"))
 
 
 class Residue:
@@ -203,7 +203,10 @@ class Residue:
         left = self.left()
         while left and time.monotonic() < end:
             time.sleep(0.05)
-            left = self.left()
+            now = self.left()  # what comes and goes belongs to somebody else
+            left = {kind: [item for item in items if item in now.get(kind, [])]
+                    for kind, items in left.items()}
+            left = {kind: items for kind, items in left.items() if items}
         for pid, _name in left.get("processes", []):
             try:
                 os.kill(pid, signal.SIGKILL)

@@ -177,9 +177,9 @@ Test(cgroup, v1_limits_are_written)
 	cr_assert(cgroup_ops_v1.set_limits(&cg, &limits, &err) == 0, "%s", err.msg);
 	cr_expect_str_eq(content("memory/memory.limit_in_bytes"), "67108864");
 	cr_expect_str_eq(content("memory/memory.memsw.limit_in_bytes"), "67108864");
-	cr_expect_str_eq(content("memory/memory.swappiness"), "0");
+	cr_expect_str_eq(content("memory/memory.swappiness"), "");
 	cr_expect_str_eq(content("pids/pids.max"), "17");
-	cr_expect_str_eq(content("cpu/cpu.cfs_period_us"), "100000");
+	cr_expect_str_eq(content("cpu/cpu.cfs_period_us"), "");
 	cr_expect_str_eq(content("cpu/cpu.cfs_quota_us"), "50000");
 	cr_expect(cg.swap_off);
 }
@@ -189,12 +189,12 @@ Test(cgroup, the_smallest_share_is_one_the_kernel_takes)
 {
 	static const struct {
 		uint64_t milli;
-		const char *v2, *period, *quota;
+		const char *v2, *quota;
 	} rows[] = {
-		{ 10, "1000 100000", "100000", "1000" },
-		{ 19, "1900 100000", "100000", "1900" },
-		{ 1000, "100000 100000", "100000", "100000" },
-		{ 256000, "25600000 100000", "100000", "25600000" },
+		{ 10, "1000 100000", "1000" },
+		{ 19, "1900 100000", "1900" },
+		{ 1000, "100000 100000", "100000" },
+		{ 256000, "25600000 100000", "25600000" },
 	};
 
 	for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
@@ -209,7 +209,6 @@ Test(cgroup, the_smallest_share_is_one_the_kernel_takes)
 		cr_expect_str_eq(content("box/cpu.max"), rows[i].v2);
 		v1_box(&host, &cg);
 		cr_assert(cgroup_ops_v1.set_limits(&cg, &l, NULL) == 0);
-		cr_expect_str_eq(content("cpu/cpu.cfs_period_us"), rows[i].period);
 		cr_expect_str_eq(content("cpu/cpu.cfs_quota_us"), rows[i].quota);
 	}
 }
@@ -271,7 +270,7 @@ Test(cgroup, v1_missing_files)
 		{ CGROUP_MEMORY, "memory.memsw.limit_in_bytes", false, false },
 		{ CGROUP_MEMORY, "memory.swappiness", false, true },
 		{ CGROUP_PIDS, "pids.max", true, false },
-		{ CGROUP_CPU, "cpu.cfs_period_us", true, false },
+		{ CGROUP_CPU, "cpu.cfs_period_us", false, true },
 		{ CGROUP_CPU, "cpu.cfs_quota_us", true, false },
 	};
 
@@ -298,13 +297,24 @@ Test(cgroup, v2_usage_is_read)
 
 	v2_box(&host, &cg);
 	put("box/memory.peak", "1048576\n");
-	put("box/memory.current", "4096\n");
 	put("box/memory.events", "low 1\nhigh 2\nmax 3\noom 4\noom_kill 5\noom_group_kill 6\n");
 	put("box/pids.peak", "7\n");
 	put("box/cpu.stat", "usage_usec 1234\nuser_usec 1000\nsystem_usec 234\n");
 	cgroup_read_usage(&cg, &u);
 	cr_expect(u.memory_peak == 1048576 && u.oom_kills == 5);
 	cr_expect(u.pids_peak == 7 && u.cpu_ns == 1234000);
+}
+
+Test(cgroup, v1_without_swap_accounting_swaps_as_little_as_possible)
+{
+	struct cgroup_host host;
+	struct cgroup cg;
+
+	v1_box(&host, &cg);
+	cr_assert(unlinkat(cg.dirs[CGROUP_MEMORY], "memory.memsw.limit_in_bytes", 0) == 0);
+	cr_assert(cgroup_ops_v1.set_limits(&cg, &limits, NULL) == 0);
+	cr_expect(!cg.swap_off, "and does not call that none");
+	cr_expect_str_eq(content("memory/memory.swappiness"), "0");
 }
 
 Test(cgroup, v1_usage_is_read)
@@ -315,7 +325,6 @@ Test(cgroup, v1_usage_is_read)
 
 	v1_box(&host, &cg);
 	put("memory/memory.max_usage_in_bytes", "99\n");
-	put("memory/memory.usage_in_bytes", "98\n");
 	put("memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3");
 	put("pids/pids.peak", "4\n");
 	put("cpuacct/cpuacct.usage", "18446744073709551615\n");
@@ -334,7 +343,6 @@ Test(cgroup, usage_that_is_missing_or_odd_is_zero)
 	cgroup_read_usage(&cg, &u);
 	cr_expect(!u.memory_peak && !u.oom_kills && !u.pids_peak && !u.cpu_ns);
 	put("box/memory.peak", "max\n");
-	put("box/memory.current", "");
 	put("box/pids.peak", "-1\n");
 	put("box/memory.events", "oom_kill_x 9\noom_kill\n");
 	put("box/cpu.stat", "usage_usec one\n");
@@ -541,18 +549,43 @@ static void make_v1_tree(void)
 	make_dirs("cpu,cpuacct");
 }
 
-Test(cgroup, v1_is_found_at_our_own_place_in_each_hierarchy)
+Test(cgroup, v1_of_root_is_at_the_top_of_each_hierarchy_and_stays)
 {
 	struct cgroup_host host;
 
 	make_v1_tree();
 	open_fake(V1_MOUNTS, V1_SELF, true, &host);
 	cr_expect(host.mode == CGROUP_V1 && host.usable == ALL_V1, "%s", host.why);
-	cr_expect(host.why[0] == '\0');
+	cr_expect(host.why[0] == '\0' && host.persistent);
+	cr_expect(is_dir("memory/brig") && is_dir("pids/brig") && is_dir("cpu,cpuacct/brig"));
+	cr_expect_str_eq(host.path, at("memory/brig"));
+	cgroup_host_remove(&host);
+	cr_expect(host.parents[CGROUP_MEMORY] == FD_NONE);
+	cr_expect(is_dir("memory/brig") && is_dir("cpu,cpuacct/brig"));
+}
+
+Test(cgroup, v1_of_others_is_their_own_group_and_goes)
+{
+	struct cgroup_host host;
+
+	make_v1_tree();
+	open_fake(V1_MOUNTS, V1_SELF, false, &host);
+	cr_expect(host.mode == CGROUP_V1 && host.usable == ALL_V1, "%s", host.why);
 	cr_expect(is_dir("memory/a/brig") && is_dir("pids/a/b/brig") && is_dir("cpu,cpuacct/brig"));
 	cr_expect_str_eq(host.path, at("memory/a/brig"));
 	cgroup_host_remove(&host);
 	cr_expect(!is_dir("memory/a/brig") && !is_dir("cpu,cpuacct/brig"));
+}
+
+Test(cgroup, root_needs_no_place_of_its_own)
+{
+	struct cgroup_host host;
+
+	make_dirs("memory");
+	open_fake("30 20 0:26 /docker/abc @/memory rw - cgroup cgroup rw,memory\n",
+	          "4:memory:/other\n", true, &host);
+	cr_expect(host.usable == CGROUP_BIT(MEMORY) && is_dir("memory/brig"));
+	cgroup_host_close(&host);
 }
 
 Test(cgroup, a_hybrid_host_is_v1)
@@ -573,7 +606,7 @@ Test(cgroup, a_v1_controller_that_is_missing_is_named)
 
 	make_dirs("memory/a");
 	make_dirs("cpu,cpuacct");
-	open_fake(V1_MOUNTS, V1_SELF, true, &host);
+	open_fake(V1_MOUNTS, V1_SELF, false, &host);
 	cr_expect(host.usable == (CGROUP_BIT(MEMORY) | CGROUP_BIT(CPU) | CGROUP_BIT(CPUACCT)));
 	cr_expect(str_has_prefix(host.why, "pids: "), "%s", host.why);
 	cgroup_host_remove(&host);
@@ -607,7 +640,7 @@ Test(cgroup, a_mount_of_a_part_is_understood)
 		               "30 20 0:26 %s @/memory rw - cgroup cgroup rw,memory\n",
 		               rows[i].mount_root);
 		(void)snprintf(self, sizeof(self), "4:memory:%s\n", rows[i].self);
-		open_fake(mounts, self, true, &host);
+		open_fake(mounts, self, false, &host);
 		cr_expect(host.usable == (rows[i].made ? CGROUP_BIT(MEMORY) : 0), "%s in %s",
 		          rows[i].self, rows[i].mount_root);
 		cr_expect(!rows[i].made || is_dir(rows[i].made), "%s", rows[i].made);
@@ -712,12 +745,12 @@ Test(cgroup, a_folder_that_is_no_cgroup_file_system_is_refused)
 	struct cgroup_host host;
 
 	make_v1_tree();
-	open_fake(V1_MOUNTS, V1_SELF, true, &host); /* writes the two files */
+	open_fake(V1_MOUNTS, V1_SELF, false, &host); /* writes the two files */
 	cgroup_host_remove(&host);
 	env.mountinfo = at("mountinfo");
 	env.self_cgroup = at("self");
 	cgroup_host_open(&env, &host);
 	cr_expect(host.usable == 0 && host.why[0]);
-	cr_expect(!is_dir("memory/a/brig"));
+	cr_expect(!is_dir("memory/brig"));
 	cgroup_host_close(&host);
 }
