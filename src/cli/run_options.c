@@ -320,11 +320,10 @@ int run_options_parse(int argc, char **argv, struct arena *a, struct run_options
 	ret->req.args = arena_array(a, REQUEST_ARGS_MAX, sizeof(char *));
 	if (!ret->req.env || !ret->req.args)
 		return err_set(err, ERR_LIMIT, ENOMEM, "memory");
-	/* Known before anything can go wrong, so that errors come in the form that was asked for.
-	 */
-	for (int i = 1; i < argc && !streq(argv[i], "--"); i++)
-		ret->json |= streq(argv[i], "--json");
 	r = parse_words(&p);
+	/* The word that is wrong may stand before it: the error comes in the form asked for. */
+	for (int i = 1; r < 0 && i < argc && !streq(argv[i], "--"); i++)
+		ret->json |= streq(argv[i], "--json");
 	if (r < 0 || ret->help)
 		return r;
 	r = take_args(&p);

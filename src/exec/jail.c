@@ -19,6 +19,7 @@
 #include "exec/verify.h"
 #include "exec/workspace.h"
 #include "sys/sock.h"
+#include "sys/syscalls.h"
 
 #define SETUP_MS       10000 /* to a complete, verified box */
 #define KILL_MS        5000  /* from the kill to "everything is gone" */
@@ -67,6 +68,9 @@ static void kill_box(struct run *r)
 		return;
 	r->phase = PHASE_ENDING;
 	r->deadline_ms = clock_ms() + KILL_MS;
+	/* Both ways: the launcher may be stuck, and we may not be allowed to. */
+	if (r->fds.pidfd >= 0)
+		(void)sys_pidfd_kill(r->fds.pidfd, SIGKILL);
 	(void)launcher_kill(r->l, r->id);
 }
 
@@ -82,6 +86,7 @@ static void launcher_lost(struct run *r)
 	r->res->state = r->go_ns ? RUN_LOST : RUN_SETUP_FAILED;
 	r->ended = true; /* its boxes die by their parent-death signal */
 	r->phase = PHASE_OVER;
+	launcher_clean_up(&r->fds);
 }
 
 /* ---- set-up ---------------------------------------------------------------------------- */
@@ -248,7 +253,7 @@ static void write_live(struct stream *s, size_t max)
 
 static void read_stream(struct stream *s)
 {
-	char chunk[READ_CHUNK];
+	static char chunk[READ_CHUNK]; /* not on the stack: a caller's limit may be small */
 
 	for (int i = 0; i < READS_PER_TURN && wants_read(s); i++) {
 		ssize_t n = read(s->from, chunk, sizeof(chunk));

@@ -10,13 +10,17 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/fd.h"
 #include "model/plan_wire.h"
+#include "sys/cgroup.h"
 #include "sys/sock.h"
+
+#define CLEAN_UP_MS 1000
 
 void box_fds_init(struct box_fds *f)
 {
@@ -207,6 +211,10 @@ int launcher_send(struct launcher *l, const struct plan *plan, uint64_t *ret_id,
 	int r;
 
 	box_fds_init(&ours);
+	if (getrandom(&call.slot, sizeof(call.slot), 0) != sizeof(call.slot))
+		return err_set(err, ERR_INTERNAL, errno, "random numbers");
+	call.slot %= plan->host_id_slots;
+	ours.slot = call.slot;
 	r = theirs[LAUNCH_FD_PLAN] = seal_plan(plan, err);
 	if (r < 0)
 		return r;
@@ -222,6 +230,20 @@ int launcher_send(struct launcher *l, const struct plan *plan, uint64_t *ret_id,
 	*ret_id = call.id;
 	*ret_fds = ours;
 	return 0;
+}
+
+void launcher_clean_up(const struct box_fds *box)
+{
+	const struct cgroup_env env = { .mountinfo = "/proc/self/mountinfo",
+		                        .self_cgroup = "/proc/self/cgroup",
+		                        .privileged = geteuid() == 0 };
+	struct cgroup_host host;
+	char name[24];
+
+	cgroup_host_open(&env, &host);
+	cgroup_name(box->slot, name, sizeof(name));
+	cgroup_remove_orphan(&host, name, CLEAN_UP_MS);
+	cgroup_host_remove(&host);
 }
 
 int launcher_kill(struct launcher *l, uint64_t id)

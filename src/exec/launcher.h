@@ -20,6 +20,7 @@ struct box_fds {
 	int pidfd; /* of its init */
 	int control;
 	int in, out, errout; /* our ends of its stdio */
+	uint32_t slot;       /* that the launcher was asked to take */
 };
 
 /* path NULL: the brig-launch that was installed with this program. */
@@ -32,6 +33,8 @@ void launcher_stop(struct launcher *l);
  */
 int launcher_send(struct launcher *l, const struct plan *plan, uint64_t *ret_id,
                   struct box_fds *ret_fds, struct err *err);
+/* The launcher died: removes what it can no longer remove of this box, once its tasks are gone. */
+void launcher_clean_up(const struct box_fds *box);
 int launcher_kill(struct launcher *l, uint64_t id);
 /* One message; *ret_pidfd is FD_NONE unless STARTED. -EPIPE when the launcher is gone. */
 int launcher_recv(struct launcher *l, struct launch_reply *ret, int *ret_pidfd);

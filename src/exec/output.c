@@ -59,8 +59,10 @@ int output_finish(struct output *o, struct buf *ret)
 	buf_put(&out, o->kept.data + head + o->ring_at, size - o->ring_at);
 	buf_put(&out, o->kept.data + head, o->ring_at);
 	if (out.error) {
+		int r = out.error;
+
 		buf_done(&out);
-		return out.error;
+		return r;
 	}
 	*ret = out;
 	return 0;

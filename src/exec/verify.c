@@ -428,7 +428,8 @@ static const struct {
 } instead[] = {
 	{ LAYER_UID_SPLIT, "init and code share one uid; init cannot be traced or read" },
 	{ LAYER_DEV_NODES, "the host's nodes are bound: boxes share their inodes" },
-	{ LAYER_CG_MEMORY, "no memory cgroup: resident memory is sampled every 50 ms" },
+	{ LAYER_CG_MEMORY, "no memory cgroup: resident memory is sampled every 50 ms; memfd pages "
+	                   "that nobody maps are not seen" },
 	{ LAYER_CG_SWAP, "no memory cgroup" },
 	{ LAYER_CG_PIDS, "no pids cgroup: RLIMIT_NPROC of the box's user namespace holds" },
 	{ LAYER_CG_CPU, "no cpu cgroup: the share of the processors is not limited" },

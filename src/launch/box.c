@@ -14,7 +14,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -76,16 +75,8 @@ static int cgroup_layers(const struct cgroup_host *host, const struct plan *plan
 	return 0;
 }
 
-static uint32_t random_slot(uint32_t slots)
-{
-	uint32_t v = 0;
-
-	/* Only a starting point for the search; 0 serves too. */
-	return getrandom(&v, sizeof(v), 0) == sizeof(v) ? v % slots : 0;
-}
-
-static int make_cgroup(struct cgroup_host *host, const struct plan *plan, struct box *b,
-                       uint32_t *layers, struct err *err)
+static int make_cgroup(struct cgroup_host *host, const struct plan *plan, uint32_t slot,
+                       struct box *b, uint32_t *layers, struct err *err)
 {
 	const struct cgroup_limits limits = {
 		.memory_bytes = plan->memory_bytes,
@@ -105,8 +96,7 @@ static int make_cgroup(struct cgroup_host *host, const struct plan *plan, struct
 			cgroup_host_close(host);
 			cgroup_host_open(&env, host);
 		}
-		r = cgroup_create(host, random_slot(plan->host_id_slots), plan->host_id_slots,
-		                  &limits, &b->cgroup, err);
+		r = cgroup_create(host, slot, plan->host_id_slots, &limits, &b->cgroup, err);
 	}
 	if (r < 0)
 		return r;
@@ -165,6 +155,14 @@ static int write_proc(pid_t pid, const char *file, const char *text)
 	return cgroup_write_text(AT_FDCWD, path, text);
 }
 
+/* Root of a user namespace that does not have the boxes' ids. */
+static int too_few_ids(int r, struct err *err)
+{
+	(void)err_set(err, ERR_UNSUPPORTED, -r, "this root has no ids for boxes (a container?)");
+	return err_remedy(err, r,
+	                  "run brig as an ordinary user, or map more ids into the container");
+}
+
 /* No id of the box is 0, inside or outside; unprivileged there is one id, our own. */
 static int write_maps(pid_t pid, const struct plan *plan, const struct launch_reply *ids,
                       bool privileged, struct err *err)
@@ -213,10 +211,17 @@ static int own_stdio(const int fds[LAUNCH_FDS], uint32_t uid)
 	return 0;
 }
 
+/* The pid is ours until we wait for it, so it is as good as the pidfd where that is refused. */
+static void kill_init(const struct box *b)
+{
+	if (sys_pidfd_kill(b->pidfd, SIGKILL) < 0)
+		(void)kill(b->pid, SIGKILL);
+}
+
 static void abandon(struct box *b)
 {
 	if (b->pidfd >= 0) {
-		(void)sys_pidfd_kill(b->pidfd, SIGKILL);
+		kill_init(b);
 		(void)waitpid(b->pid, NULL, 0);
 		b->pidfd = fd_close(b->pidfd);
 	}
@@ -299,7 +304,7 @@ static int start(struct cgroup_host *host, const struct plan *plan, struct box_s
 	uint32_t layers = 0;
 	int sync_pipe[2], r;
 
-	r = make_cgroup(host, plan, b, &layers, err);
+	r = make_cgroup(host, plan, s->slot, b, &layers, err);
 	if (r < 0)
 		return r;
 	if (!(layers & LAYER_BIT(CG_MEMORY))) {
@@ -307,11 +312,13 @@ static int start(struct cgroup_host *host, const struct plan *plan, struct box_s
 		s->scratch_max = plan->memory_bytes; /* nobody counts its pages */
 	}
 	if (s->privileged) {
-		uint32_t slot = b->in_cgroup ? b->cgroup.slot : random_slot(plan->host_id_slots);
+		uint32_t slot = b->in_cgroup ? b->cgroup.slot : s->slot;
 
 		reply->host_init_uid = plan->host_id_base + 2 * slot;
 		reply->host_code_uid = reply->host_init_uid + 1;
 		r = own_stdio(s->fds, reply->host_code_uid);
+		if (r == -EINVAL)
+			return too_few_ids(r, err);
 		if (r < 0)
 			return err_set(err, ERR_SETUP, -r, "hand over stdio");
 	} else {
@@ -335,10 +342,14 @@ static int start(struct cgroup_host *host, const struct plan *plan, struct box_s
 	return 0;
 }
 
-int box_start(struct cgroup_host *cgroups, const struct plan *plan, const int fds[LAUNCH_FDS],
-              int init_fd, struct box *ret, struct launch_reply *reply, struct err *err)
+int box_start(struct cgroup_host *cgroups, const struct plan *plan, uint32_t slot,
+              const int fds[LAUNCH_FDS], int init_fd, struct box *ret, struct launch_reply *reply,
+              struct err *err)
 {
-	struct box_setup s = { .plan = plan, .privileged = geteuid() == 0, .init_fd = init_fd };
+	struct box_setup s = { .plan = plan,
+		               .privileged = geteuid() == 0,
+		               .init_fd = init_fd,
+		               .slot = slot % plan->host_id_slots };
 	struct box b = { .pidfd = FD_NONE, .cpu_limit_ns = plan->cpu_ms * 1000000 };
 	int r;
 
@@ -354,7 +365,7 @@ int box_start(struct cgroup_host *cgroups, const struct plan *plan, const int fd
 
 void box_kill(struct box *b)
 {
-	(void)sys_pidfd_kill(b->pidfd, SIGKILL);
+	kill_init(b);
 	if (b->in_cgroup)
 		(void)cgroup_kill(&b->cgroup);
 }

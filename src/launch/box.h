@@ -29,8 +29,9 @@ struct box_setup {
 	bool unshare_cgroup_ns; /* v1: after the attach */
 	int sync_fd;            /* read end: one byte when maps and cgroup are done */
 	int fds[LAUNCH_FDS];
-	int init_fd; /* sealed memfd of brig-init */
-	int dev_fd;  /* detached /dev with own nodes, FD_NONE when binding the host's */
+	uint32_t slot; /* to try first */
+	int init_fd;   /* sealed memfd of brig-init */
+	int dev_fd;    /* detached /dev with own nodes, FD_NONE when binding the host's */
 	/* Filled during set-up. */
 	int root_fd, scratch_fd, workspace_fd;
 	int sysctl_fd;                    /* /proc/sys/user, opened before it becomes read-only */
@@ -42,8 +43,9 @@ struct box_setup {
 };
 
 /* Makes the box and its cgroup. On success *ret is filled and *reply says STARTED. */
-int box_start(struct cgroup_host *cgroups, const struct plan *plan, const int fds[LAUNCH_FDS],
-              int init_fd, struct box *ret, struct launch_reply *reply, struct err *err);
+int box_start(struct cgroup_host *cgroups, const struct plan *plan, uint32_t slot,
+              const int fds[LAUNCH_FDS], int init_fd, struct box *ret, struct launch_reply *reply,
+              struct err *err);
 void box_kill(struct box *b);
 /* After init died: reads the usage, reaps, removes the cgroup. */
 void box_end(struct box *b);

@@ -113,7 +113,7 @@ static int start_box(struct launcher *l, const struct launch_call *call, struct 
 	r = plan_decode(bytes.p, bytes.n, &l->store, &plan, err);
 	if (r < 0)
 		return r;
-	r = box_start(&l->cgroups, &plan, msg->fds, l->init_fd, b, reply, err);
+	r = box_start(&l->cgroups, &plan, call->slot, msg->fds, l->init_fd, b, reply, err);
 	if (r < 0)
 		return r;
 	b->id = call->id;

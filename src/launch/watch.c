@@ -7,6 +7,7 @@
 
 #include "launch/watch.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,10 +20,13 @@
 static ssize_t read_file(const char *path, char *text, size_t size)
 {
 	CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+	size_t len = 0;
+	ssize_t n;
 
-	text[n > 0 ? n : 0] = '\0';
-	return n;
+	while (fd >= 0 && len < size - 1 && (n = read(fd, text + len, size - 1 - len)) > 0)
+		len += (size_t)n;
+	text[len] = '\0';
+	return (ssize_t)len;
 }
 
 static uint64_t take_number(const char **p)
@@ -77,28 +81,55 @@ static uint64_t proportional(pid_t pid)
 	return take_number(&p) * 1024;
 }
 
+struct queue {
+	pid_t pids[WATCH_PIDS_MAX];
+	size_t head, tail;
+};
+
+static void add_children_of_task(struct queue *q, pid_t pid, const char *tid)
+{
+	static char text[WATCH_PIDS_MAX * 8];
+	char path[96];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task/%.16s/children", (int)pid, tid);
+	if (read_file(path, text, sizeof(text)) <= 0)
+		return;
+	for (const char *p = text; *p >= '0' && *p <= '9' && q->tail < WATCH_PIDS_MAX;)
+		q->pids[q->tail++] = (pid_t)take_number(&p);
+}
+
+/* A child belongs to the thread that forked it. */
+static void add_children(struct queue *q, pid_t pid)
+{
+	char path[64];
+	DIR *d;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	d = opendir(path);
+	if (!d)
+		return;
+	for (struct dirent *e = readdir(d); e; e = readdir(d))
+		if (e->d_name[0] != '.')
+			add_children_of_task(q, pid, e->d_name);
+	(void)closedir(d);
+}
+
 void watch_tree(pid_t root, uint64_t memory_limit, struct watch_usage *ret)
 {
-	static pid_t queue[WATCH_PIDS_MAX];
-	static char text[WATCH_PIDS_MAX * 8];
-	size_t head = 0, tail = 0;
+	static struct queue q;
 
 	memset(ret, 0, sizeof(*ret));
-	queue[tail++] = root;
-	while (head < tail) {
-		pid_t pid = queue[head++];
-		char path[64];
+	q.head = q.tail = 0;
+	q.pids[q.tail++] = root;
+	while (q.head < q.tail) {
+		pid_t pid = q.pids[q.head++];
 
 		add_process(pid, ret);
-		(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
-		if (read_file(path, text, sizeof(text)) <= 0)
-			continue;
-		for (const char *p = text; *p >= '0' && *p <= '9' && tail < WATCH_PIDS_MAX;)
-			queue[tail++] = (pid_t)take_number(&p);
+		add_children(&q, pid);
 	}
 	if (ret->memory_bytes <= memory_limit)
 		return;
 	ret->memory_bytes = 0;
-	for (size_t i = 0; i < tail; i++)
-		ret->memory_bytes += proportional(queue[i]);
+	for (size_t i = 0; i < q.tail; i++)
+		ret->memory_bytes += proportional(q.pids[i]);
 }

@@ -39,7 +39,8 @@ enum launch_kind {
 
 struct launch_call {
 	uint32_t kind;
-	uint64_t id; /* chosen by the caller */
+	uint64_t id;   /* chosen by the caller */
+	uint32_t slot; /* START: where to look for a free slot first; random */
 };
 
 struct launch_usage {

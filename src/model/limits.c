@@ -27,7 +27,15 @@ uint64_t *limits_field(struct limits *l, const struct limit_info *info)
 	return (uint64_t *)((char *)l + info->offset);
 }
 
-/* As the caller writes it. */
+/* As a number of JSON: no unit. */
+static void limit_show_plain(const struct limit_info *info, uint64_t value, char *out, size_t cap)
+{
+	if (info->kind == LIMIT_MILLI)
+		(void)snprintf(out, cap, "%" PRIu64 ".%03" PRIu64, value / 1000, value % 1000);
+	else
+		(void)snprintf(out, cap, "%" PRIu64, value);
+}
+
 /* In the largest unit that leaves no rest. */
 static void limit_show(const struct limit_info *info, uint64_t value, char *out, size_t cap)
 {
@@ -48,10 +56,7 @@ static void limit_show(const struct limit_info *info, uint64_t value, char *out,
 			return;
 		}
 	}
-	if (info->kind == LIMIT_MILLI)
-		(void)snprintf(out, cap, "%" PRIu64 ".%03" PRIu64, value / 1000, value % 1000);
-	else
-		(void)snprintf(out, cap, "%" PRIu64, value);
+	limit_show_plain(info, value, out, cap);
 }
 
 static int limit_check(const struct limit_info *info, uint64_t value, struct err *err)
@@ -60,9 +65,9 @@ static int limit_check(const struct limit_info *info, uint64_t value, struct err
 
 	if (value >= info->min && value <= info->max)
 		return 0;
-	limit_show(info, value, got, sizeof(got));
-	limit_show(info, info->min, min, sizeof(min));
-	limit_show(info, info->max, max, sizeof(max));
+	limit_show_plain(info, value, got, sizeof(got));
+	limit_show_plain(info, info->min, min, sizeof(min));
+	limit_show_plain(info, info->max, max, sizeof(max));
 	(void)err_set(err, ERR_INVALID, 0, "%s: %s is out of range", info->key, got);
 	return err_remedy(err, -ERANGE, "give a value from %s to %s", min, max);
 }

@@ -164,7 +164,11 @@ static int make_one(struct cgroup *cg, size_t i)
 	if (mkdirat(parent, cg->name, 0755) < 0)
 		return -errno;
 	cg->dirs[i] = openat(parent, cg->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return cg->dirs[i] < 0 ? -errno : 0;
+	if (cg->dirs[i] >= 0)
+		return 0;
+	cg->dirs[i] = -errno;
+	(void)unlinkat(parent, cg->name, AT_REMOVEDIR);
+	return cg->dirs[i];
 }
 
 /* The slot's directory in every hierarchy, or none. */
@@ -173,7 +177,7 @@ static int make_slot(struct cgroup *cg, uint32_t slot)
 	int r = 0;
 
 	cg->slot = slot;
-	(void)snprintf(cg->name, sizeof(cg->name), "box-%" PRIu32, slot);
+	cgroup_name(slot, cg->name, sizeof(cg->name));
 	for (size_t i = 0; i < CGROUP_CONTROLLERS && r >= 0; i++)
 		if (cg->host->parents[i] >= 0)
 			r = make_one(cg, i);
@@ -230,12 +234,12 @@ int cgroup_kill(const struct cgroup *cg)
 	return ops_of(cg->host)->kill(cg);
 }
 
-static int remove_one(const struct cgroup *cg, size_t i, uint64_t deadline)
+static int remove_one(int parent, const char *name, uint64_t deadline)
 {
 	static const struct timespec pause = { .tv_nsec = 500000 };
 
 	for (;;) {
-		if (unlinkat(cg->host->parents[i], cg->name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+		if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
 			return 0;
 		if (errno != EBUSY || clock_ms() >= deadline)
 			return -errno;
@@ -249,11 +253,28 @@ int cgroup_remove(struct cgroup *cg, unsigned wait_ms)
 	int first = 0;
 
 	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++) {
-		int r = cg->dirs[i] < 0 ? 0 : remove_one(cg, i, deadline);
+		int r = 0;
+
+		if (cg->dirs[i] >= 0)
+			r = remove_one(cg->host->parents[i], cg->name, deadline);
 
 		if (r < 0 && first == 0)
 			first = r;
 	}
 	close_dirs(cg);
 	return first;
+}
+
+void cgroup_name(uint32_t slot, char *ret, size_t size)
+{
+	(void)snprintf(ret, size, "box-%" PRIu32, slot);
+}
+
+void cgroup_remove_orphan(const struct cgroup_host *host, const char *name, unsigned wait_ms)
+{
+	uint64_t deadline = clock_ms() + wait_ms;
+
+	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++)
+		if (host->parents[i] >= 0)
+			(void)remove_one(host->parents[i], name, deadline);
 }

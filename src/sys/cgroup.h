@@ -100,6 +100,11 @@ int cgroup_kill(const struct cgroup *cg);
 /* Removes the group; waits up to `wait_ms` for its last task to go. */
 int cgroup_remove(struct cgroup *cg, unsigned wait_ms);
 
+/* "box-<slot>". */
+void cgroup_name(uint32_t slot, char *ret, size_t size);
+/* A box whose launcher died: waits up to `wait_ms` for its last task to go. */
+void cgroup_remove_orphan(const struct cgroup_host *host, const char *name, unsigned wait_ms);
+
 /* The host has no swap at all; asked only where a box's swap cannot be limited. */
 bool cgroup_host_swapless(void);
 

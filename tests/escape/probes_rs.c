@@ -317,6 +317,8 @@ static int rs01_tasks(int argc, char **argv, char *detail, size_t n)
 	end = now_ms() + 2000;
 	while (!atomic_load(&c->refused) && atomic_load(&c->alive) < bound && now_ms() < end)
 		sleep_ms(1);
+	if (atomic_load(&c->refused))
+		sleep_ms(200); /* the last ones may not have come to life yet */
 	sleep_ms(hold);
 	return verdict(detail, n, "tasks", atomic_load(&c->alive), bound,
 	               (int)atomic_load(&c->refused));

@@ -9,8 +9,8 @@
  *
  *   none   nothing; REPORT gets a line for every call
  *   kill   the process is killed by SIGKILL as it enters the call
- *   ERRNO  (a number) the call is not made and fails. Two as Linux does it: close(2) fails but closes,
- *          brk(2) fails by leaving the break where it is.
+ *   ERRNO  (a number) the call is not made and fails; but, as on Linux, close(2) closes all the
+ *          same, and brk(2) fails by leaving the break where it is
  *
  * Process 3 is let go when it executes a program: that is the user's. Lines of REPORT:
  *
@@ -51,7 +51,7 @@
 struct process {
 	pid_t pid; /* 0: has ended or was let go */
 	unsigned calls[CALLS_MAX];
-	int failing; /* errno that the call which it is in shall return */
+	int failing;                    /* errno that the call which it is in shall return */
 	unsigned long long asked_break; /* argument of a brk(2) that fails, 0 otherwise */
 };
 

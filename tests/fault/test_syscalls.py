@@ -6,9 +6,9 @@ its init) and the code's process make before the user's program exists. Then eac
 fail. Whatever happens, either no user code runs and brig says so, or the box is as tight as in the
 clean run. The tracer sees the program's execve, so "no user code" does not rest on brig's word.
 
-The default run takes every call once, each with the next of the errnos. BRIG_FAULT_FULL=1 (make
-fault-full) takes every call with every errno, in some ten minutes. BRIG_FAULT_REPORT=FILE appends one
-line of JSON per injection.
+The default run takes every call once, each with the next of the errnos; of a call that a process
+makes more than SPREAD times, a spread. BRIG_FAULT_FULL=1 (make fault-full) takes every call with every
+errno, in some ten minutes. BRIG_FAULT_REPORT=FILE appends one line of JSON per injection.
 """
 
 import collections
@@ -184,9 +184,10 @@ def wait_for_end(seconds):
     end = time.monotonic() + seconds
     while True:
         reap()
-        left = descendants()
-        if not left or time.monotonic() > end:
-            return left
+        if not any(pathlib.Path(path).read_text() for path in glob.glob("/proc/self/task/*/children")):
+            return {} # nor grandchildren: they would have come to us
+        if time.monotonic() > end:
+            return descendants()
         time.sleep(0.002)
 
 
@@ -196,6 +197,10 @@ class World:
 
     def __init__(self):
         self.names = set()
+        own = {line.split(":", 2)[2].rstrip("/")
+               for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines()}
+        self.parents = [top + path + "/brig" for path in own | {""}
+                        for top in ["/sys/fs/cgroup", *glob.glob("/sys/fs/cgroup/*")]]
         self.known = set() # leftovers that were reported
         self.mounts = self.look_at_mounts()
         self.fds = os.listdir("/proc/self/fd")
@@ -203,10 +208,9 @@ class World:
     def boxes(self):
         """{cgroup of a box: its tasks}"""
         found = {}
-        for top, dirs, _ in os.walk("/sys/fs/cgroup"):
-            if os.path.basename(top) != "brig":
-                continue
-            for path in [os.path.join(top, name) for name in dirs if name in self.names]:
+        for parent in self.parents:
+            names = set(os.listdir(parent)) if os.path.isdir(parent) else set()
+            for path in [os.path.join(parent, name) for name in names & self.names]:
                 try:
                     found[path] = pathlib.Path(path, "cgroup.procs").read_text().split()
                 except OSError: # it is just being removed

@@ -127,18 +127,18 @@ Test(run_options, what_is_refused)
 		{ { "a.py", "--json=no" }, "--json=no: takes no value" },
 		{ { "a.py", "--receipt=" }, "--receipt=: takes no value" },
 		{ { "a.py", "--help=no" }, "--help=no: takes no value" },
-		{ { "a.py", "--timeout", "0" }, "timeout_ms" },
+		{ { "a.py", "--timeout", "0" }, "--timeout: " },
 		{ { "a.py", "--timeout=" }, "timeout" },
 		{ { "a.py", "--timeout", "5x" }, "timeout" },
 		{ { "a.py", "--timeout", "-1" }, "timeout" },
-		{ { "a.py", "--timeout", "6m" }, "timeout_ms" },
-		{ { "a.py", "--memory", "1K" }, "memory_bytes" },
+		{ { "a.py", "--timeout", "6m" }, "--timeout: " },
+		{ { "a.py", "--memory", "1K" }, "--memory: " },
 		{ { "a.py", "--memory", "99999999999999999999" }, "memory" },
 		{ { "a.py", "--cpus", "0" }, "cpus" },
 		{ { "a.py", "--cpus", "1e3" }, "cpus" },
 		{ { "a.py", "--pids", "0" }, "pids" },
 		{ { "a.py", "--pids", "1.5" }, "pids" },
-		{ { "a.py", "--output", "257M" }, "output_bytes" },
+		{ { "a.py", "--output", "257M" }, "--output: " },
 		{ { "a.py", "--level", "none" }, "--level" },
 		{ { "a.py", "--level", "STRICT" }, "--level" },
 		{ { "a.py", "--network", "full" }, "--network" },
@@ -168,6 +168,25 @@ Test(run_options, what_is_refused)
 		cr_expect(err.code == ERR_INVALID, "%s", line);
 		cr_expect(strstr(err.msg, rows[i].says) != NULL, "%s: %s", line, err.msg);
 		cr_expect(err.remedy[0] != '\0', "%s: no remedy", line);
+	}
+}
+
+Test(run_options, an_error_comes_in_the_form_that_was_asked_for)
+{
+	static const struct {
+		const char *words[6];
+		bool json;
+	} rows[] = {
+		{ { "--json", "--xyzzy" }, true },      { { "--xyzzy", "--json" }, true },
+		{ { "a.txt", "--json" }, true },        { { "--xyzzy", "--", "--json" }, false },
+		{ { "cobol", "-c", "--json" }, false },
+	};
+
+	for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+		CLEANUP_ARENA struct arena a = ARENA_INIT(MIB);
+
+		cr_expect(parse(rows[i].words, &a, NULL) < 0, "%s", joined(rows[i].words));
+		cr_expect(got.json == rows[i].json, "%s", joined(rows[i].words));
 	}
 }
 

@@ -18,7 +18,7 @@ static struct result res;
 
 static void setup(void)
 {
-	(void)snprintf(root, sizeof(root), "%s/brig-ws-XXXXXX",
+	(void)snprintf(root, sizeof(root), "%s/unit-ws-XXXXXX",
 	               access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
 	cr_assert(mkdtemp(root));
 	root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
