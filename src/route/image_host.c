@@ -43,7 +43,7 @@ static int add_top_dir(struct arena *a, struct plan *p, const char *path, struct
 	int r;
 
 	if (lstat(path, &st) < 0)
-		return 0;
+		return errno == ENOENT ? 0 : err_set(err, ERR_IO, errno, "look at %s", path);
 	if (S_ISLNK(st.st_mode)) {
 		n = readlink(path, target, sizeof(target) - 1);
 		if (n < 0)
