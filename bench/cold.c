@@ -65,7 +65,7 @@ static int run_box(enum level level)
 {
 	CLEANUP_ARENA struct arena a = ARENA_INIT(1 * MIB);
 	CLEANUP(result_done) struct result res;
-	struct launcher l = { .sock = FD_NONE };
+	struct launcher l = { .sock = FD_NONE, .once = true };
 	const struct jail_io io = { .out_fd = FD_NONE, .err_fd = FD_NONE, .cancel_fd = FD_NONE };
 	static const char *argv[] = { "true", NULL };
 	struct request req;
@@ -76,8 +76,8 @@ static int run_box(enum level level)
 	req.language = LANGUAGE_SHELL;
 	req.level = level;
 	req.code = STR("true");
-	if (route_plan(&req, &image_host, &a, &plan, &res.error) < 0 ||
-	    launcher_start(&l, launcher_path, &res.error) < 0)
+	if (launcher_start(&l, launcher_path, &res.error) < 0 ||
+	    route_plan(&req, &image_host, &a, &plan, &res.error) < 0)
 		return -1;
 	plan.exec = "/usr/bin/true";
 	plan.argv = argv;

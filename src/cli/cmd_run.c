@@ -159,7 +159,7 @@ static int open_cancel(struct err *err)
 static int execute(const struct run_options *o, const struct run_variant *v, struct arena *a,
                    struct result *res)
 {
-	struct launcher l = { .sock = FD_NONE };
+	struct launcher l = { .sock = FD_NONE, .once = true };
 	CLEANUP_FD int cancel = open_cancel(&res->error);
 	struct jail_fetch fetch[RUN_PAIRS_MAX];
 	struct jail_io io = { .out_fd = o->json ? FD_NONE : STDOUT_FILENO,
@@ -172,12 +172,14 @@ static int execute(const struct run_options *o, const struct run_variant *v, str
 
 	for (size_t i = 0; i < o->n_outs; i++)
 		fetch[i] = (struct jail_fetch){ o->outs[i].box, o->outs[i].host };
+	if (r >= 0) /* it gets ready while we plan */
+		r = launcher_start(&l, v->launcher, &res->error);
 	if (r >= 0)
 		r = route_plan(&o->req, &image_host, a, &plan, &res->error);
-	if (r >= 0)
-		r = launcher_start(&l, v->launcher, &res->error);
-	if (r < 0)
+	if (r < 0) {
+		launcher_stop(&l);
 		return r;
+	}
 	plan.layers &= ~v->without;
 	plan.required &= ~v->without;
 	jail_run(&l, &o->req, &plan, &io, res);

@@ -531,6 +531,7 @@ void jail_run(struct launcher *l, const struct request *req, const struct plan *
 	fill_receipt(r);
 	if (launcher_send(l, plan, &r->id, &r->fds, &res->error) < 0)
 		return;
+	verify_prepare();
 	output_init(&r->out.output, req->limits.output_bytes);
 	output_init(&r->err.output, req->limits.output_bytes);
 	r->out.from = r->fds.out;

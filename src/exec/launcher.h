@@ -3,6 +3,7 @@
 
 /* The caller's side of brig-launch: starting it, handing it plans, hearing of boxes. */
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -13,6 +14,7 @@ struct launcher {
 	int sock;
 	pid_t pid;
 	uint64_t next_id;
+	bool once; /* for one run: the launcher leaves by itself after it */
 };
 
 /* The descriptors of a started box that the caller holds. */

@@ -156,24 +156,42 @@ static const struct {
 	{ LAYER_TIME_NS, "ns/time" }, { LAYER_CGROUP_NS, "ns/cgroup" },
 };
 
+static ino_t own_ns[ELEMENTSOF(ns_files)]; /* 0: not looked at, or not there */
+
+void verify_prepare(void)
+{
+	for (size_t i = 0; i < ELEMENTSOF(ns_files) && !own_ns[i]; i++) {
+		struct stat st;
+		char path[32];
+
+		(void)snprintf(path, sizeof(path), "/proc/self/%s", ns_files[i].name);
+		if (stat(path, &st) == 0)
+			own_ns[i] = st.st_ino;
+	}
+}
+
 /* Different from ours: stat of a namespace file gives its identity. */
 static int look_at_namespaces(struct look *k)
 {
+	struct stat init_net, code_net = { 0 };
+
 	for (size_t i = 0; i < ELEMENTSOF(ns_files); i++) {
-		struct stat ours = { 0 }, theirs = { 0 };
-		char path[32], detail[64];
-		bool differs;
+		struct stat st = { 0 };
+		char detail[64];
+		bool differs = own_ns[i] && fstatat(k->code_dir, ns_files[i].name, &st, 0) == 0 &&
+		               st.st_ino != own_ns[i];
 		int r;
 
-		(void)snprintf(path, sizeof(path), "/proc/self/%s", ns_files[i].name);
-		differs = stat(path, &ours) == 0 &&
-		          fstatat(k->code_dir, ns_files[i].name, &theirs, 0) == 0 &&
-		          ours.st_ino != theirs.st_ino;
-		(void)snprintf(detail, sizeof(detail), "inode %" PRIuMAX, (uintmax_t)theirs.st_ino);
+		(void)snprintf(detail, sizeof(detail), "inode %" PRIuMAX, (uintmax_t)st.st_ino);
 		r = expect(k, ns_files[i].layer, differs, detail);
 		if (r < 0)
 			return r;
+		if (ns_files[i].layer == LAYER_NET_NS)
+			code_net = st;
 	}
+	/* Init joined the code's; it must not have stayed with the host. */
+	if (fstatat(k->init_dir, "ns/net", &init_net, 0) < 0 || init_net.st_ino != code_net.st_ino)
+		return mismatch(k, "init's network namespace");
 	return 0;
 }
 

@@ -18,6 +18,8 @@ struct box_facts {
 	struct box_report code_ready, init_ready;
 };
 
+/* Looks at our own side; once, while the box is still being built. */
+void verify_prepare(void);
 /* Fills the receipt's layers; -errno when the box is not what the plan says. */
 int verify_box(const struct plan *plan, const struct box_facts *facts, struct receipt *ret,
                struct err *err);

@@ -35,9 +35,8 @@ static const struct {
 	uint64_t flag;
 } namespaces[] = {
 	{ LAYER_BIT(USER_NS), CLONE_NEWUSER }, { LAYER_BIT(MOUNT_NS), CLONE_NEWNS },
-	{ LAYER_BIT(PID_NS), CLONE_NEWPID },   { LAYER_BIT(NET_NS), CLONE_NEWNET },
-	{ LAYER_BIT(IPC_NS), CLONE_NEWIPC },   { LAYER_BIT(UTS_NS), CLONE_NEWUTS },
-	{ LAYER_BIT(TIME_NS), CLONE_NEWTIME },
+	{ LAYER_BIT(PID_NS), CLONE_NEWPID },   { LAYER_BIT(IPC_NS), CLONE_NEWIPC },
+	{ LAYER_BIT(UTS_NS), CLONE_NEWUTS },   { LAYER_BIT(TIME_NS), CLONE_NEWTIME },
 };
 
 static const struct {
@@ -260,7 +259,7 @@ static int spawn(const struct plan *plan, struct box_setup *s, struct box *b, in
 	}
 	b->pid = pid;
 	*layers |= plan->layers & (LAYER_BIT(USER_NS) | LAYER_BIT(MOUNT_NS) | LAYER_BIT(PID_NS) |
-	                           LAYER_BIT(NET_NS) | LAYER_BIT(IPC_NS) | LAYER_BIT(UTS_NS));
+	                           LAYER_BIT(IPC_NS) | LAYER_BIT(UTS_NS));
 	if (!s->unshare_cgroup_ns)
 		*layers |= plan->layers & LAYER_BIT(CGROUP_NS);
 	if (b->in_cgroup && !v2)

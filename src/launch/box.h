@@ -33,11 +33,12 @@ struct box_setup {
 	int init_fd;   /* sealed memfd of brig-init */
 	int dev_fd;    /* detached /dev with own nodes, FD_NONE when binding the host's */
 	/* Filled during set-up. */
-	int root_fd, scratch_fd, workspace_fd;
+	int root_fd, scratch_fd;
+	int workspace_fd;                 /* in the code's process */
 	int sysctl_fd;                    /* /proc/sys/user, opened before it becomes read-only */
 	const char *mask_file, *mask_dir; /* the first mask of each kind, relative to the root */
-	int locked_fd;   /* write end, in the code's process: its mounts are locked */
-	uint32_t layers; /* enforced so far */
+	int from_code, to_code; /* init's ends of two pipes to the code's process, or that one's */
+	uint32_t layers;        /* enforced so far */
 	int landlock_abi;
 	struct err err;
 };
@@ -60,8 +61,11 @@ _Noreturn void setup_main(struct box_setup *s);
 int setup_mounts(struct box_setup *s);
 int setup_masks(struct box_setup *s);
 int setup_read_only(struct box_setup *s);
+int confine_network(struct box_setup *s);
 int confine_stdio(struct box_setup *s);
 int confine_ids(struct box_setup *s);
+int confine_wait(struct box_setup *s);
+int confine_workspace(struct box_setup *s);
 int confine_mounts(struct box_setup *s);
 int confine_maps(struct box_setup *s);
 int confine_rlimits(struct box_setup *s);

@@ -10,11 +10,14 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <net/if.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -35,22 +38,74 @@ enum { CONTROL_AT = 3, WORKSPACE_AT = 4 };
 
 int confine_stdio(struct box_setup *s)
 {
-	int high[LAUNCH_FDS], workspace;
+	int high[LAUNCH_FDS], to, from;
 
 	if (setsid() < 0)
 		return err_set(&s->err, ERR_SETUP, errno, "setsid");
-	workspace = fcntl(s->workspace_fd, F_DUPFD_CLOEXEC, 100);
+	to = fcntl(s->to_code, F_DUPFD_CLOEXEC, 100);
+	from = fcntl(s->from_code, F_DUPFD_CLOEXEC, 100);
 	for (int i = LAUNCH_FD_STDIN; i < LAUNCH_FDS; i++) {
 		high[i] = fcntl(s->fds[i], F_DUPFD_CLOEXEC, 100);
 		if (high[i] < 0)
 			return err_set(&s->err, ERR_SETUP, errno, "move descriptors");
 	}
-	if (workspace < 0 || dup2(high[LAUNCH_FD_STDIN], 0) < 0 ||
+	if (to < 0 || from < 0 || dup2(high[LAUNCH_FD_STDIN], 0) < 0 ||
 	    dup2(high[LAUNCH_FD_STDOUT], 1) < 0 || dup2(high[LAUNCH_FD_STDERR], 2) < 0 ||
-	    dup3(high[LAUNCH_FD_CONTROL], CONTROL_AT, O_CLOEXEC) < 0 ||
-	    dup3(workspace, WORKSPACE_AT, O_CLOEXEC) < 0)
+	    dup3(high[LAUNCH_FD_CONTROL], CONTROL_AT, O_CLOEXEC) < 0)
 		return err_set(&s->err, ERR_SETUP, errno, "place the descriptors");
 	s->fds[LAUNCH_FD_CONTROL] = CONTROL_AT;
+	s->to_code = to;
+	s->from_code = from;
+	return 0;
+}
+
+static int loopback_up(struct box_setup *s)
+{
+	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP };
+	CLEANUP_FD int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
+		return err_set(&s->err, ERR_SETUP, errno, "bring up loopback");
+	return 0;
+}
+
+/*
+ * Made here and not by clone3: it takes as long as all mounting, and this process has nothing to
+ * do meanwhile. Init joins it before anything else happens.
+ */
+int confine_network(struct box_setup *s)
+{
+	int r = 0;
+
+	if (s->plan->layers & LAYER_BIT(NET_NS)) {
+		if (unshare(CLONE_NEWNET) < 0)
+			return err_set(&s->err, ERR_SETUP, errno, "make a network namespace");
+		if (s->plan->loopback)
+			r = loopback_up(s);
+	}
+	if (r >= 0 && write(s->to_code, "", 1) != 1)
+		return err_set(&s->err, ERR_SETUP, errno, "tell init");
+	return r;
+}
+
+int confine_wait(struct box_setup *s)
+{
+	char c;
+
+	if (read(s->from_code, &c, 1) != 1)
+		return err_set(&s->err, ERR_SETUP, EPIPE, "init ended");
+	return 0;
+}
+
+int confine_workspace(struct box_setup *s)
+{
+	int fd;
+
+	if (chdir(s->plan->cwd) < 0)
+		return err_set(&s->err, ERR_SETUP, errno, "enter \"%s\"", s->plan->cwd);
+	fd = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || dup3(fd, WORKSPACE_AT, O_CLOEXEC) != WORKSPACE_AT)
+		return err_set(&s->err, ERR_SETUP, errno, "open \"%s\"", s->plan->cwd);
 	s->workspace_fd = WORKSPACE_AT;
 	return 0;
 }
@@ -66,8 +121,6 @@ int confine_ids(struct box_setup *s)
 	if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
 		return err_set(&s->err, ERR_SETUP, errno, "PR_SET_DUMPABLE");
 	(void)umask(022);
-	if (chdir(s->plan->cwd) < 0)
-		return err_set(&s->err, ERR_SETUP, errno, "enter \"%s\"", s->plan->cwd);
 	return 0;
 }
 
@@ -80,7 +133,7 @@ int confine_mounts(struct box_setup *s)
 	int r = unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0 ? -errno : 0;
 
 	/* Pid 1 now forbids any further namespace. */
-	if (write(s->locked_fd, "", 1) != 1)
+	if (write(s->to_code, "", 1) != 1)
 		return err_set(&s->err, ERR_SETUP, errno, "tell init");
 	return r < 0 ? err_set(&s->err, ERR_SETUP, -r, "lock the mounts") : 0;
 }

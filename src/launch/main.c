@@ -30,13 +30,16 @@
 #include "sys/sock.h"
 #include "sys/syscalls.h"
 
-#define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+#define SWEEP_AGE_S 10 /* a live box has a task within milliseconds */
+#define SEALS       (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 struct launcher {
 	struct cgroup_host cgroups;
 	int init_fd;
 	struct box boxes[LAUNCH_BOXES_MAX];
 	size_t n_boxes; /* the first n are in use */
+	bool once;      /* leave after the last box */
+	bool swept;
 	struct plan_store store;
 };
 
@@ -118,6 +121,7 @@ static int start_box(struct launcher *l, const struct launch_call *call, struct 
 		return r;
 	b->id = call->id;
 	l->n_boxes++;
+	l->once = call->once;
 	return b->pidfd;
 }
 
@@ -167,6 +171,14 @@ static void finish_box(struct launcher *l, size_t i)
 	(void)sock_send(LAUNCH_SOCKET_FD, &reply, sizeof(reply), NULL, 0);
 }
 
+/* While the first box sets itself up we have nothing to do. */
+static void sweep_once(struct launcher *l)
+{
+	if (!l->swept)
+		cgroup_host_sweep(&l->cgroups, SWEEP_AGE_S);
+	l->swept = true;
+}
+
 static int serve(struct launcher *l)
 {
 	static struct pollfd polls[LAUNCH_BOXES_MAX + 1];
@@ -187,10 +199,13 @@ static int serve(struct launcher *l)
 			else
 				box_watch(&l->boxes[i]);
 		}
+		if (l->once && n && !l->n_boxes)
+			return 1;
 		if (r > 0 && polls[0].revents) {
 			r = serve_socket(l);
 			if (r != 0)
 				return r;
+			sweep_once(l);
 		}
 	}
 }
@@ -201,7 +216,6 @@ static void end_all(struct launcher *l)
 		box_kill(&l->boxes[i]);
 	for (size_t i = 0; i < l->n_boxes; i++)
 		box_end(&l->boxes[i]);
-	cgroup_host_sweep(&l->cgroups, 10);
 	cgroup_host_remove(&l->cgroups);
 }
 
@@ -221,6 +235,7 @@ int main(void)
 	(void)signal(SIGHUP, SIG_IGN);
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)umask(0);
+	(void)chdir("/");   /* no box starts from a directory of the caller */
 	if (env.privileged) /* an ordinary user's launcher must be able to write its child's id maps
 	                     */
 		(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);

@@ -185,11 +185,7 @@ static int op_scratch(struct box_setup *s, const struct fs_op *op)
 	r = op->noexec ? sys_mount_setattr(tree, "", AT_EMPTY_PATH, MOUNT_ATTR_NOEXEC) : 0;
 	if (r >= 0)
 		r = ensure_target(s, op->path, true);
-	if (r >= 0)
-		r = mount_onto(s, tree, op->path);
-	if (r >= 0 && streq(op->path, s->plan->cwd))
-		s->workspace_fd = fd_take(&tree);
-	return r;
+	return r < 0 ? r : mount_onto(s, tree, op->path);
 }
 
 static int op_proc(struct box_setup *s, const struct fs_op *op)
@@ -355,7 +351,7 @@ int setup_mounts(struct box_setup *s)
 {
 	int r = sys_mount_private("/");
 
-	s->root_fd = s->sysctl_fd = s->workspace_fd = FD_NONE;
+	s->root_fd = s->sysctl_fd = FD_NONE;
 	if (r < 0)
 		return op_error(s, r, "make private", "/");
 	r = make_scratch(s);

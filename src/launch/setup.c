@@ -11,12 +11,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/keyctl.h>
-#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -105,17 +103,19 @@ static int pivot(struct box_setup *s)
 	return 0;
 }
 
-static int bring_up_network(struct box_setup *s)
+/* The code's process made it, beside our mounting; here we follow. */
+static int join_network(struct box_setup *s)
 {
-	struct ifreq ifr = { .ifr_name = "lo" };
 	CLEANUP_FD int fd = FD_NONE;
+	char c;
 
-	if (!s->plan->loopback || !(s->plan->layers & LAYER_BIT(NET_NS)))
+	if (read(s->from_code, &c, 1) != 1)
+		return err_set(&s->err, ERR_SETUP, EPIPE, "the code's process ended");
+	if (!(s->plan->layers & LAYER_BIT(NET_NS)))
 		return 0;
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	ifr.ifr_flags = IFF_UP;
-	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
-		return err_set(&s->err, ERR_SETUP, errno, "bring up loopback");
+	fd = open("/proc/2/ns/net", O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || setns(fd, CLONE_NEWNET) < 0)
+		return err_set(&s->err, ERR_SETUP, errno, "join the box's network namespace");
 	return 0;
 }
 
@@ -151,25 +151,35 @@ static int lock_namespaces(struct box_setup *s)
 
 static _Noreturn void code_main(struct box_setup *s);
 
-/* Pid 2. Waits until it has the last namespaces that the box will ever make. */
+/* Pid 2. It makes the network namespace and limits itself while we mount. */
 static int fork_code(struct box_setup *s)
 {
-	CLEANUP_FD int wait_fd = FD_NONE;
-	int pair[2];
-	char c;
+	int to_code[2], to_init[2];
 	long pid;
 
-	if (pipe2(pair, O_CLOEXEC) < 0)
+	if (pipe2(to_code, O_CLOEXEC) < 0 || pipe2(to_init, O_CLOEXEC) < 0)
 		return err_set(&s->err, ERR_SETUP, errno, "pipe");
-	wait_fd = pair[0];
-	s->locked_fd = pair[1];
 	pid = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
-	if (pid == 0)
-		code_main(s);
-	(void)close(pair[1]);
 	if (pid < 0)
 		return err_set(&s->err, ERR_SETUP, errno, "fork the code's process");
-	if (s->plan->layers & LAYER_BIT(LOCKED_MOUNTS) && read(wait_fd, &c, 1) != 1)
+	s->to_code = pid ? to_code[1] : to_init[1];
+	s->from_code = pid ? to_init[0] : to_code[0];
+	(void)close(pid ? to_code[0] : to_init[0]);
+	(void)close(pid ? to_init[1] : to_code[1]);
+	if (pid == 0)
+		code_main(s);
+	return 0;
+}
+
+/* The file system is complete. */
+static int call_code(struct box_setup *s)
+{
+	char c;
+
+	if (write(s->to_code, "", 1) != 1)
+		return err_set(&s->err, ERR_SETUP, errno, "tell the code's process");
+	/* The last namespaces that the box will ever make. */
+	if (s->plan->layers & LAYER_BIT(LOCKED_MOUNTS) && read(s->from_code, &c, 1) != 1)
 		return err_set(&s->err, ERR_SETUP, EPIPE, "the code's process ended");
 	return 0;
 }
@@ -180,6 +190,7 @@ struct step {
 	uint32_t layers; /* what it provides; 0: it must work */
 };
 
+/* Pid 1: the file system. */
 static const struct step steps[] = {
 	{ "wait", wait_for_release, 0 },
 	{ "ids", become_init_id, 0 },
@@ -187,22 +198,27 @@ static const struct step steps[] = {
 	{ "separate_ids", split_ids, LAYER_BIT(UID_SPLIT) },
 	{ "keyring", join_keyring, LAYER_BIT(KEYRING) },
 	{ "cgroup_namespace", own_cgroup_ns, LAYER_BIT(CGROUP_NS) },
+	{ "fork", fork_code, 0 },
 	{ "mounts", setup_mounts, 0 },
 	{ "masks", setup_masks, LAYER_BIT(PROC_MASKS) },
 	{ "read_only", setup_read_only, LAYER_BIT(ROOT_RO) },
-	{ "pivot_root", pivot, 0 },
-	{ "network", bring_up_network, LAYER_BIT(NETWORK) },
 	{ "hostname", set_hostname, 0 },
-	{ "fork", fork_code, 0 },
+	{ "pivot_root", pivot, 0 },
+	{ "join_network", join_network, 0 },
+	{ "call_code", call_code, 0 },
 	{ "namespace_lock", lock_namespaces, LAYER_BIT(NS_LOCK) },
 };
 
+/* Pid 2: what the code's process gives up; the file system is there from "wait_mounts" on. */
 static const struct step code_steps[] = {
 	{ "stdio", confine_stdio, 0 },
+	{ "network", confine_network, LAYER_BIT(NETWORK) | LAYER_BIT(NET_NS) },
+	{ "rlimits", confine_rlimits, LAYER_BIT(RLIMITS) },
+	{ "wait_mounts", confine_wait, 0 },
 	{ "code_ids", confine_ids, 0 },
 	{ "locked_mounts", confine_mounts, LAYER_BIT(LOCKED_MOUNTS) },
 	{ "code_maps", confine_maps, 0 },
-	{ "rlimits", confine_rlimits, LAYER_BIT(RLIMITS) },
+	{ "workspace", confine_workspace, 0 },
 	{ "capabilities", confine_caps, LAYER_BIT(CAPABILITIES) },
 	{ "descriptors", confine_fds, 0 },
 	{ "no_new_privs", confine_no_new_privs, LAYER_BIT(NO_NEW_PRIVS) },

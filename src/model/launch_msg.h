@@ -41,6 +41,7 @@ struct launch_call {
 	uint32_t kind;
 	uint64_t id;   /* chosen by the caller */
 	uint32_t slot; /* START: where to look for a free slot first; random */
+	uint32_t once; /* START: the launcher leaves by itself when this box has ended */
 };
 
 struct launch_usage {

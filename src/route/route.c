@@ -47,15 +47,16 @@ static const struct {
 	[LANGUAGE_SHELL] = { "bash", "bash", "main.sh", { NULL } },
 };
 
-/* What of procfs tells about the host's hardware, kernel or keys, or could change it. */
+/*
+ * What of procfs tells about the host's hardware, kernel or keys. Each costs a mount, so only what
+ * an unprivileged reader would learn something from; nothing there can be written by a box.
+ */
 static const char *const proc_masks[] = {
-	"/proc/acpi",        "/proc/asound",        "/proc/bus",         "/proc/cmdline",
-	"/proc/config.gz",   "/proc/driver",        "/proc/fs",          "/proc/interrupts",
-	"/proc/iomem",       "/proc/irq",           "/proc/kallsyms",    "/proc/kcore",
-	"/proc/key-users",   "/proc/keys",          "/proc/kmsg",        "/proc/latency_stats",
-	"/proc/locks",       "/proc/modules",       "/proc/sched_debug", "/proc/scsi",
-	"/proc/slabinfo",    "/proc/sysrq-trigger", "/proc/sysvipc",     "/proc/timer_list",
-	"/proc/timer_stats", "/proc/tty",           "/proc/vmallocinfo",
+	"/proc/acpi",        "/proc/asound",     "/proc/cmdline",       "/proc/config.gz",
+	"/proc/interrupts",  "/proc/iomem",      "/proc/kallsyms",      "/proc/kcore",
+	"/proc/keys",        "/proc/kmsg",       "/proc/latency_stats", "/proc/modules",
+	"/proc/sched_debug", "/proc/scsi",       "/proc/slabinfo",      "/proc/sysrq-trigger",
+	"/proc/sysvipc",     "/proc/timer_list", "/proc/timer_stats",   "/proc/vmallocinfo",
 };
 
 /*
@@ -230,7 +231,7 @@ static void add_limits(const struct limits *l, struct plan *p)
 	const struct plan_rlimit rlimits[] = {
 		{ RLIMIT_CORE, 1 }, /* 0 would still start a piped core handler of the host */
 		{ RLIMIT_NOFILE, l->open_files },
-		{ RLIMIT_NPROC, l->pids }, /* of the code's own user namespace */
+		{ RLIMIT_NPROC, l->pids + 1 }, /* init counts */
 		{ RLIMIT_FSIZE, l->file_bytes },
 		{ RLIMIT_STACK, 8 * MIB },
 		{ RLIMIT_MEMLOCK, 64 * KIB },
@@ -288,11 +289,17 @@ static int add_node_runner(struct plan *p, struct err *err)
 		err);
 }
 
+/* Locking the code's mounts costs a second mount namespace: only where it is asked for. */
+static uint32_t layers_planned(enum level level)
+{
+	return level == LEVEL_STRICT ? LAYERS_ALL : LAYERS_ALL & ~LAYER_BIT(LOCKED_MOUNTS);
+}
+
 int route_plan(const struct request *req, const struct image *image, struct arena *a,
                struct plan *ret, struct err *err)
 {
 	struct plan p = {
-		.layers = LAYERS_ALL,
+		.layers = layers_planned(req->level),
 		.required = layers_required(req->level),
 		.init_id = INIT_ID,
 		.code_id = CODE_ID,

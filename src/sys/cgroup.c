@@ -211,6 +211,13 @@ int cgroup_create(const struct cgroup_host *host, uint32_t hint, uint32_t slots,
 	return 0;
 }
 
+int cgroup_dir(const struct cgroup *cg, enum cgroup_controller c)
+{
+	int with = cg->host->shared[c];
+
+	return cg->dirs[c] >= 0 || !with ? cg->dirs[c] : cg->dirs[with - 1];
+}
+
 int cgroup_attach(const struct cgroup *cg, pid_t pid, struct err *err)
 {
 	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++) {

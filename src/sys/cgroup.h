@@ -45,6 +45,7 @@ struct cgroup_host {
 	bool persistent;                 /* "brig" stays */
 	unsigned usable;                 /* CGROUP_BIT of controllers that boxes can have */
 	int parents[CGROUP_CONTROLLERS]; /* fd of the "brig" group; v2: the same in [MEMORY] only */
+	int shared[CGROUP_CONTROLLERS];  /* v1: 1 + the controller whose hierarchy this one is on */
 	int bases[CGROUP_CONTROLLERS];   /* fd of the directory that "brig" is in */
 	char path[CGROUP_PATH_MAX];      /* of one "brig" group, for people */
 	char why[160];                   /* what is missing and why, "" when nothing */
@@ -107,6 +108,9 @@ void cgroup_remove_orphan(const struct cgroup_host *host, const char *name, unsi
 
 /* The host has no swap at all; asked only where a box's swap cannot be limited. */
 bool cgroup_host_swapless(void);
+
+/* The group's directory that has this controller's files; FD_NONE when there is none. */
+int cgroup_dir(const struct cgroup *cg, enum cgroup_controller c);
 
 /* Small files below a directory fd, shared by the versions. */
 int cgroup_write(int dir, const char *file, uint64_t value);

@@ -18,6 +18,9 @@
 #include "base/str.h"
 #include "sys/cgroup.h"
 
+#define CGROUP1_MAGIC 0x27e0eb
+#define CGROUP2_MAGIC 0x63677270
+
 static const char *const controller_names[CGROUP_CONTROLLERS] = { "memory", "pids", "cpu",
 	                                                          "cpuacct" };
 
@@ -68,6 +71,7 @@ struct cg_mount {
 /* What the two files say, read once. */
 struct cg_text {
 	const struct cgroup_env *env;
+	bool usual; /* root, and the hierarchies are where they always are: nothing was read */
 	char mountinfo[65536];
 	char self[8192];
 };
@@ -133,8 +137,14 @@ static int base_dir(const struct cg_text *t, const char *controller, char *ret, 
 	struct cg_mount m;
 	char self[CGROUP_PATH_MAX];
 	const char *below = self;
-	int r = find_mount(t, controller, &m);
+	int r;
 
+	if (t->usual) {
+		(void)snprintf(ret, size, "/sys/fs/cgroup%s%s", controller ? "/" : "",
+		               controller ? controller : "");
+		return 0;
+	}
+	r = find_mount(t, controller, &m);
 	if (r < 0)
 		return r;
 	if (t->env->privileged) {
@@ -165,7 +175,7 @@ static bool is_cgroupfs(int fd)
 {
 	struct statfs st;
 
-	return fstatfs(fd, &st) == 0 && (st.f_type == 0x27e0eb || st.f_type == 0x63677270);
+	return fstatfs(fd, &st) == 0 && (st.f_type == CGROUP1_MAGIC || st.f_type == CGROUP2_MAGIC);
 }
 
 /* Opens `<dir>/brig`, making it when we may. */
@@ -191,6 +201,22 @@ static int open_parent(const struct cgroup_env *env, const char *dir, int *ret_b
 	return parent;
 }
 
+/* Controllers may be mounted together, as cpu and cpuacct are; they then share the box's group. */
+static bool share_earlier(struct cgroup_host *host, size_t i, int parent)
+{
+	struct stat st, other;
+
+	for (size_t j = 0; j < i; j++) {
+		if (host->parents[j] >= 0 && fstat(parent, &st) == 0 &&
+		    fstat(host->parents[j], &other) == 0 && st.st_dev == other.st_dev &&
+		    st.st_ino == other.st_ino) {
+			host->shared[i] = (int)j + 1;
+			return true;
+		}
+	}
+	return false;
+}
+
 static void open_v1(const struct cg_text *t, struct cgroup_host *host)
 {
 	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++) {
@@ -205,8 +231,13 @@ static void open_v1(const struct cg_text *t, struct cgroup_host *host)
 				               controller_names[i], strerror(-r));
 			continue;
 		}
-		host->parents[i] = r;
 		host->usable |= 1u << i;
+		if (share_earlier(host, i, r)) {
+			(void)close(r);
+			host->bases[i] = fd_close(host->bases[i]);
+			continue;
+		}
+		host->parents[i] = r;
 		if (!*host->path)
 			(void)snprintf(host->path, sizeof(host->path), "%.490s/brig", dir);
 	}
@@ -289,26 +320,61 @@ static void open_v2(const struct cg_text *t, struct cgroup_host *host)
 		               "cgroup v2: a controller of memory, pids, cpu is not delegated");
 }
 
+static enum cgroup_mode fs_mode(const char *path)
+{
+	struct statfs st;
+
+	if (statfs(path, &st) < 0)
+		return CGROUP_NONE;
+	return st.f_type == CGROUP2_MAGIC   ? CGROUP_V2
+	       : st.f_type == CGROUP1_MAGIC ? CGROUP_V1
+	                                    : CGROUP_NONE;
+}
+
+/* Two looks save the reading of mountinfo, which grows with every mount of the host. */
+static enum cgroup_mode usual_mode(const struct cgroup_env *env)
+{
+	if (!env->privileged || env->any_fs)
+		return CGROUP_NONE;
+	if (fs_mode("/sys/fs/cgroup") == CGROUP_V2)
+		return CGROUP_V2;
+	return fs_mode("/sys/fs/cgroup/memory") == CGROUP_V1 ? CGROUP_V1 : CGROUP_NONE;
+}
+
+static enum cgroup_mode read_mode(struct cg_text *t)
+{
+	struct cg_mount m;
+
+	read_text(t->env->mountinfo, t->mountinfo, sizeof(t->mountinfo));
+	read_text(t->env->self_cgroup, t->self, sizeof(t->self));
+	if (find_mount(t, "memory", &m) == 0)
+		return CGROUP_V1;
+	return find_mount(t, NULL, &m) == 0 ? CGROUP_V2 : CGROUP_NONE;
+}
+
 void cgroup_host_open(const struct cgroup_env *env, struct cgroup_host *ret)
 {
 	static struct cg_text text; /* too large for the stack; the launcher is single-threaded */
 	struct cg_text *t = &text;
-	struct cg_mount m;
 
 	memset(ret, 0, sizeof(*ret));
 	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++)
 		ret->parents[i] = ret->bases[i] = FD_NONE;
 	t->env = env;
 	ret->persistent = env->privileged;
-	read_text(env->mountinfo, t->mountinfo, sizeof(t->mountinfo));
-	read_text(env->self_cgroup, t->self, sizeof(t->self));
-	if (find_mount(t, "memory", &m) == 0) {
-		ret->mode = CGROUP_V1;
+	ret->mode = usual_mode(env);
+	t->usual = ret->mode != CGROUP_NONE;
+	if (!t->usual)
+		ret->mode = read_mode(t);
+	switch (ret->mode) {
+	case CGROUP_V1:
 		open_v1(t, ret);
-	} else if (find_mount(t, NULL, &m) == 0) {
-		ret->mode = CGROUP_V2;
+		break;
+	case CGROUP_V2:
 		open_v2(t, ret);
-	} else {
+		break;
+	case CGROUP_NONE:
 		(void)snprintf(ret->why, sizeof(ret->why), "no cgroup file system is mounted");
+		break;
 	}
 }

@@ -11,7 +11,7 @@
 
 static int set_memory(struct cgroup *cg, uint64_t bytes)
 {
-	int dir = cg->dirs[CGROUP_MEMORY];
+	int dir = cgroup_dir(cg, CGROUP_MEMORY);
 	int r = cgroup_write(dir, "memory.limit_in_bytes", bytes);
 
 	if (r < 0)
@@ -28,18 +28,18 @@ static int set_limits(struct cgroup *cg, const struct cgroup_limits *l, struct e
 {
 	int r = 0;
 
-	if (cg->dirs[CGROUP_MEMORY] >= 0) {
+	if (cgroup_dir(cg, CGROUP_MEMORY) >= 0) {
 		r = set_memory(cg, l->memory_bytes);
 		if (r < 0)
 			return err_set(err, ERR_SETUP, -r, "set memory.limit_in_bytes");
 	}
-	if (cg->dirs[CGROUP_PIDS] >= 0) {
-		r = cgroup_write(cg->dirs[CGROUP_PIDS], "pids.max", l->pids);
+	if (cgroup_dir(cg, CGROUP_PIDS) >= 0) {
+		r = cgroup_write(cgroup_dir(cg, CGROUP_PIDS), "pids.max", l->pids);
 		if (r < 0)
 			return err_set(err, ERR_SETUP, -r, "set pids.max");
 	}
-	if (cg->dirs[CGROUP_CPU] >= 0) {
-		r = cgroup_write(cg->dirs[CGROUP_CPU], "cpu.cfs_quota_us",
+	if (cgroup_dir(cg, CGROUP_CPU) >= 0) {
+		r = cgroup_write(cgroup_dir(cg, CGROUP_CPU), "cpu.cfs_quota_us",
 		                 l->cpu_milli * PERIOD_US / 1000);
 		if (r < 0)
 			return err_set(err, ERR_SETUP, -r, "set cpu.cfs_quota_us");
@@ -49,8 +49,8 @@ static int set_limits(struct cgroup *cg, const struct cgroup_limits *l, struct e
 
 static void read_usage(const struct cgroup *cg, struct cgroup_usage *ret)
 {
-	int memory = cg->dirs[CGROUP_MEMORY], pids = cg->dirs[CGROUP_PIDS];
-	int cpu = cg->dirs[CGROUP_CPUACCT];
+	int memory = cgroup_dir(cg, CGROUP_MEMORY), pids = cgroup_dir(cg, CGROUP_PIDS);
+	int cpu = cgroup_dir(cg, CGROUP_CPUACCT);
 
 	if (memory >= 0) {
 		(void)cgroup_read_u64(memory, "memory.max_usage_in_bytes", &ret->memory_peak);
