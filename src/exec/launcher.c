@@ -66,10 +66,11 @@ static int spawn(const char *path, int sock, pid_t *ret_pid)
 	char *const env[] = { NULL };
 	posix_spawn_file_actions_t fa;
 	posix_spawnattr_t attr;
-	sigset_t none;
+	sigset_t none, all;
 	int r;
 
 	(void)sigemptyset(&none);
+	(void)sigfillset(&all);
 	r = posix_spawn_file_actions_init(&fa);
 	if (r)
 		return -r;
@@ -88,7 +89,9 @@ static int spawn(const char *path, int sock, pid_t *ret_pid)
 	if (!r)
 		r = posix_spawnattr_setsigmask(&attr, &none);
 	if (!r)
-		r = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
+		r = posix_spawnattr_setsigdefault(&attr, &all);
+	if (!r)
+		r = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 	if (!r)
 		r = posix_spawn(ret_pid, path, &fa, &attr, argv, env);
 	(void)posix_spawnattr_destroy(&attr);

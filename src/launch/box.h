@@ -69,6 +69,7 @@ int confine_workspace(struct box_setup *s);
 int confine_mounts(struct box_setup *s);
 int confine_maps(struct box_setup *s);
 int confine_rlimits(struct box_setup *s);
+int confine_bounding(struct box_setup *s);
 int confine_caps(struct box_setup *s);
 int confine_fds(struct box_setup *s);
 int confine_no_new_privs(struct box_setup *s);

@@ -107,6 +107,7 @@ int confine_workspace(struct box_setup *s)
 	if (fd < 0 || dup3(fd, WORKSPACE_AT, O_CLOEXEC) != WORKSPACE_AT)
 		return err_set(&s->err, ERR_SETUP, errno, "open \"%s\"", s->plan->cwd);
 	s->workspace_fd = WORKSPACE_AT;
+	(void)cgroup_write_text(AT_FDCWD, "/proc/self/oom_score_adj", "1000");
 	return 0;
 }
 
@@ -168,18 +169,27 @@ int confine_rlimits(struct box_setup *s)
 		if (setrlimit((int)l->resource, &want) < 0)
 			return err_set(&s->err, ERR_SETUP, errno, "set rlimit %u", l->resource);
 	}
-	(void)cgroup_write_text(AT_FDCWD, "/proc/self/oom_score_adj", "1000");
 	(void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 	return 0;
 }
 
+/* The capabilities themselves are still needed. */
+int confine_bounding(struct box_setup *s)
+{
+	int r = caps_drop_bounding();
+
+	return r < 0 ? err_set(&s->err, ERR_SETUP, -r, "empty the bounding set") : 0;
+}
+
 int confine_caps(struct box_setup *s)
 {
-	int r = caps_drop_all();
+	int r = 0;
 
-	if (r < 0)
-		return err_set(&s->err, ERR_SETUP, -r, "drop capabilities");
-	return 0;
+	if (s->layers & LAYER_BIT(LOCKED_MOUNTS)) /* a new user namespace starts with all again */
+		r = caps_drop_bounding();
+	if (r >= 0)
+		r = caps_drop_all();
+	return r < 0 ? err_set(&s->err, ERR_SETUP, -r, "drop capabilities") : 0;
 }
 
 /* Really closed, not only marked for exec. */

@@ -235,7 +235,8 @@ int main(void)
 	(void)signal(SIGHUP, SIG_IGN);
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)umask(0);
-	(void)chdir("/");   /* no box starts from a directory of the caller */
+	if (chdir("/") < 0) /* no box starts from a directory of the caller */
+		return 1;
 	if (env.privileged) /* an ordinary user's launcher must be able to write its child's id maps
 	                     */
 		(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);

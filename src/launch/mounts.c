@@ -5,10 +5,9 @@
  * have prepared; detached mounts moved onto targets that are looked up once, below the new root,
  * without following any link. Until pivot_root the host's tree is still there underneath.
  *
- *   host root  <-  scratch tmpfs (hidden, all writable places)  <-  root tmpfs (the new root)
- *
- * The scratch tmpfs is mounted between the two only so that parts of it can be cloned; it leaves
- * with the old root. One superblock means one quota for everything that code can write.
+ * Everything that code can write lies on one more tmpfs, so that one superblock is the quota. It is
+ * mounted on the host's /proc, in our namespace only, because parts of a mount can be cloned only
+ * while it is mounted somewhere; it leaves with the old root.
  */
 
 #include <errno.h>
@@ -227,34 +226,25 @@ static int first_mask(struct box_setup *s, int target, bool directory)
 }
 
 /*
- * Hides a file under an empty one, a directory under an empty one. Once there is one of each, the
- * others are binds of it by relative path: one call instead of seven, and procfs is fresh, ours,
- * and has no link among the names that are masked.
+ * Hides a file under an empty one, a directory under an empty one. Once there is one of its kind, a
+ * mask is a bind of that one by relative path: one call instead of seven, and procfs is fresh,
+ * ours, and has no link among the names that are masked.
  */
 static int op_mask(struct box_setup *s, const struct fs_op *op)
 {
+	bool directory = S_ISDIR(op->mode);
+	const char **mask = directory ? &s->mask_dir : &s->mask_file;
 	CLEANUP_FD int target = FD_NONE;
-	const char **mask;
-	struct stat st;
 	int r;
 
-	if (s->mask_file && s->mask_dir) {
-		r = sys_bind(s->mask_file, op->path + 1);
-		if (r == -ENOTDIR)
-			r = sys_bind(s->mask_dir, op->path + 1);
+	if (*mask) {
+		r = sys_bind(*mask, op->path + 1);
 		return r == -ENOENT ? 0 : r;
 	}
 	target = open_target(s, op->path, O_PATH);
-	if (target == -ENOENT)
-		return 0;
 	if (target < 0)
-		return target;
-	if (fstat(target, &st) < 0)
-		return -errno;
-	mask = S_ISDIR(st.st_mode) ? &s->mask_dir : &s->mask_file;
-	if (*mask)
-		return sys_bind(*mask, op->path + 1);
-	r = first_mask(s, target, S_ISDIR(st.st_mode));
+		return target == -ENOENT ? 0 : target;
+	r = first_mask(s, target, directory);
 	if (r >= 0)
 		*mask = op->path + 1;
 	return r;
@@ -318,9 +308,9 @@ static int run_ops(struct box_setup *s, bool masks)
 	return 0;
 }
 
-static int attach_tmpfs(struct box_setup *s, int fd, const char *what)
+static int attach_tmpfs(struct box_setup *s, int fd, const char *at, const char *what)
 {
-	int r = fd < 0 ? fd : sys_move_mount(fd, AT_FDCWD, "/");
+	int r = fd < 0 ? fd : sys_move_mount(fd, AT_FDCWD, at);
 
 	return r < 0 ? op_error(s, r, "mount", what) : 0;
 }
@@ -337,7 +327,7 @@ static int make_scratch(struct box_setup *s)
 	(void)snprintf(inodes, sizeof(inodes), "%" PRIu64, /* 0 would mean no limit */
 	               (uint64_t)s->plan->scratch_inodes + SCRATCH_INODES);
 	s->scratch_fd = new_tmpfs(size, inodes, "0755", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
-	r = attach_tmpfs(s, s->scratch_fd, "the writable tmpfs");
+	r = attach_tmpfs(s, s->scratch_fd, "/proc", "the writable tmpfs");
 	if (r < 0)
 		return r;
 	fd = openat(s->scratch_fd, "mask", O_CREAT | O_EXCL | O_RDONLY | O_CLOEXEC, 0444);
@@ -359,7 +349,7 @@ int setup_mounts(struct box_setup *s)
 		return r;
 	s->root_fd =
 		new_tmpfs(ROOT_SIZE, ROOT_INODES, "0755", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
-	r = attach_tmpfs(s, s->root_fd, "the new root");
+	r = attach_tmpfs(s, s->root_fd, "/", "the new root");
 	if (r < 0)
 		return r;
 	r = run_ops(s, /* masks= */ false);

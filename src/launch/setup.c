@@ -95,12 +95,21 @@ static int pivot(struct box_setup *s)
 		return err_set(&s->err, ERR_SETUP, errno, "enter the new root");
 	if (sys_pivot_root(".", ".") < 0)
 		return err_set(&s->err, ERR_SETUP, errno, "pivot_root");
-	/* On top of the new root now lie the scratch tmpfs and under it the old root. */
-	if (sys_umount_detach(".") < 0 || sys_umount_detach(".") < 0)
-		return err_set(&s->err, ERR_SETUP, errno, "detach the old root");
 	if (chdir("/") < 0 || !getcwd(cwd, sizeof(cwd)) || cwd[0] != '/' || cwd[1])
 		return err_set(&s->err, ERR_SETUP, errno, "the new root is not \"/\"");
 	return 0;
+}
+
+/*
+ * The old root lies on top of the new one; nobody's path leads there any more. The kernel waits a
+ * grace period for this, so the code's process goes on meanwhile, unless it is about to copy the
+ * mounts. Nothing runs before the caller has seen that it is gone.
+ */
+static int detach_old_root(struct box_setup *s)
+{
+	int r = sys_umount_detach(".");
+
+	return r < 0 ? err_set(&s->err, ERR_SETUP, -r, "detach the old root") : 0;
 }
 
 /* The code's process made it, beside our mounting; here we follow. */
@@ -174,12 +183,18 @@ static int fork_code(struct box_setup *s)
 /* The file system is complete. */
 static int call_code(struct box_setup *s)
 {
+	bool lock = s->plan->layers & LAYER_BIT(LOCKED_MOUNTS);
+	int r = lock ? detach_old_root(s) : 0;
 	char c;
 
+	if (r < 0)
+		return r;
 	if (write(s->to_code, "", 1) != 1)
 		return err_set(&s->err, ERR_SETUP, errno, "tell the code's process");
+	if (!lock)
+		return detach_old_root(s);
 	/* The last namespaces that the box will ever make. */
-	if (s->plan->layers & LAYER_BIT(LOCKED_MOUNTS) && read(s->from_code, &c, 1) != 1)
+	if (read(s->from_code, &c, 1) != 1)
 		return err_set(&s->err, ERR_SETUP, EPIPE, "the code's process ended");
 	return 0;
 }
@@ -214,6 +229,7 @@ static const struct step code_steps[] = {
 	{ "stdio", confine_stdio, 0 },
 	{ "network", confine_network, LAYER_BIT(NETWORK) | LAYER_BIT(NET_NS) },
 	{ "rlimits", confine_rlimits, LAYER_BIT(RLIMITS) },
+	{ "bounding_set", confine_bounding, LAYER_BIT(CAPABILITIES) },
 	{ "wait_mounts", confine_wait, 0 },
 	{ "code_ids", confine_ids, 0 },
 	{ "locked_mounts", confine_mounts, LAYER_BIT(LOCKED_MOUNTS) },
@@ -309,7 +325,9 @@ static void become_init(struct box_setup *s)
 	}
 	for (int fd = 0; fd < 3; fd++)
 		(void)close(fd);
-	r = caps_drop_all();
+	r = caps_drop_bounding();
+	if (r >= 0)
+		r = caps_drop_all();
 	if (r < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
 		(void)err_set(&s->err, ERR_SETUP, r < 0 ? -r : errno, "drop init's capabilities");
 		return;
@@ -326,11 +344,13 @@ _Noreturn void setup_main(struct box_setup *s)
 		void (*restorer)(void);
 		unsigned long mask;
 	} dfl = { .handler = SIG_DFL };
+	/* What the launcher ignores, and two that the C library of its caller does. */
+	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE, 32, 33 };
 	sigset_t none;
 
-	/* An ignored signal stays ignored over clone and exec; the code starts with none. */
-	for (int sig = 1; sig <= 64; sig++) /* raw: libc keeps two of them to itself */
-		(void)syscall(SYS_rt_sigaction, sig, &dfl, NULL, 8);
+	/* An ignored signal stays ignored over clone and exec; raw: libc hides two of them. */
+	for (size_t i = 0; i < ELEMENTSOF(ignored); i++)
+		(void)syscall(SYS_rt_sigaction, ignored[i], &dfl, NULL, 8);
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	if (run_steps(s, steps, ELEMENTSOF(steps)) < 0)

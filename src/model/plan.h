@@ -32,7 +32,7 @@ enum fs_op_kind {
 	FS_OP_SCRATCH,  /* a directory of the one writable tmpfs: path, mode, owner, noexec */
 	FS_OP_PROC,     /* fresh procfs */
 	FS_OP_DEV,      /* /dev: own nodes, pts, links */
-	FS_OP_MASK,     /* hide path (file or directory) if it exists */
+	FS_OP_MASK,     /* hide path if it exists; mode S_IFDIR: a directory, else a file */
 	FS_OP_READONLY, /* make path read-only if it exists */
 	FS_OP_COUNT,
 };

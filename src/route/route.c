@@ -60,14 +60,21 @@ static const char *const proc_masks[] = {
 };
 
 /*
- * Files that only root may read need no mask: no uid of a box is root, inside or outside, and no
- * capability of it counts for a file whose owner is not in its user namespace.
+ * Adds a mask where there is something to hide: the box's procfs is of this same kernel. Files that
+ * only root may read need none: no uid of a box is root, inside or outside, and no capability of it
+ * counts for a file whose owner is not in its user namespace.
  */
-static bool shut_by_mode(const char *path)
+static int add_mask(struct plan *p, const char *path, struct err *err)
 {
-	struct stat st;
+	struct stat st = { 0 };
 
-	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 0077) == 0;
+	if (stat(path, &st) < 0 && errno == ENOENT)
+		return 0;
+	if (S_ISREG(st.st_mode) && (st.st_mode & 0077) == 0)
+		return 0;
+	return plan_add_fs(
+		p, (struct fs_op){ .kind = FS_OP_MASK, .path = path, .mode = st.st_mode & S_IFMT },
+		err);
 }
 
 static int add_masks(struct plan *p, struct err *err)
@@ -75,10 +82,7 @@ static int add_masks(struct plan *p, struct err *err)
 	int r = 0;
 
 	for (size_t i = 0; i < ELEMENTSOF(proc_masks) && r >= 0; i++)
-		if (!shut_by_mode(proc_masks[i]))
-			r = plan_add_fs(p,
-			                (struct fs_op){ .kind = FS_OP_MASK, .path = proc_masks[i] },
-			                err);
+		r = add_mask(p, proc_masks[i], err);
 	if (r >= 0)
 		r = plan_add_fs(p, (struct fs_op){ .kind = FS_OP_READONLY, .path = "/proc/sys" },
 		                err);

@@ -15,7 +15,7 @@
 
 #define CAPS_POSSIBLE 64 /* the sets are 64 bits wide */
 
-static int drop_bounding_set(void)
+int caps_drop_bounding(void)
 {
 	for (int cap = 0; cap < CAPS_POSSIBLE; cap++) {
 		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0)
@@ -31,11 +31,7 @@ int caps_drop_all(void)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct none[2] = { { 0 } };
-	int r;
 
-	r = drop_bounding_set();
-	if (r < 0)
-		return r;
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
 		return -errno;
 	if (prctl(PR_SET_SECUREBITS,

@@ -188,9 +188,12 @@ static int open_parent(const struct cgroup_env *env, const char *dir, int *ret_b
 		return -errno;
 	if (!env->any_fs && !is_cgroupfs(fd))
 		return -ENODEV;
-	if (mkdirat(fd, "brig", 0755) < 0 && errno != EEXIST)
-		return -errno;
 	parent = openat(fd, "brig", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (parent < 0 && errno == ENOENT) {
+		if (mkdirat(fd, "brig", 0755) < 0 && errno != EEXIST)
+			return -errno;
+		parent = openat(fd, "brig", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	}
 	if (parent < 0)
 		return -errno;
 	if (faccessat(parent, ".", W_OK, AT_EACCESS) < 0) {
