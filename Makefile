@@ -28,7 +28,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export BRIG       ?= $(CURDIR)/$(OUT)/bin/brig
 export BRIG_BUILD ?= $(CURDIR)/$(BUILD)
 
-.PHONY: build demo check bench fuzz format install ablate soak check-vm clean help
+.PHONY: build demo check bench fuzz format install ablate soak fault-full check-vm clean help
 .PHONY: test-deps unit-tests
 
 build: ## compile into build/, stage into out/ (the default)
@@ -79,6 +79,9 @@ check: test-deps build unit-tests ## build and run all tests; ends with the tota
 		set -- "$$@" "pytest:$$?:$$wd/meson-logs/pytest.xml"; \
 	fi; \
 	tools/test_totals.py "$$@"
+
+fault-full: test-deps build ## fail every system call of the set-up with every errno (10 min)
+	BRIG_FAULT_FULL=1 $(pytest) tests/fault/test_syscalls.py
 
 soak: test-deps build ## many thousand runs; nothing may leak (SOAK_N=10000)
 	BRIG_SOAK_N=$(SOAK_N) $(pytest) tests/integration/test_soak.py

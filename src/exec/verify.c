@@ -220,6 +220,16 @@ static int look_at_maps(struct look *k)
 	return 0;
 }
 
+static bool word_in(const char *list, const char *end, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *p = list; p < end; p += strcspn(p, ",:") + 1)
+		if ((size_t)(end - p) >= n && strncmp(p, word, n) == 0 && strchr(",:", p[n]))
+			return true;
+	return false;
+}
+
 /* Is the box's group named in the line of this controller, or in v2's only line? */
 static bool in_group(const char *text, const char *controller, const char *name)
 {
@@ -230,12 +240,9 @@ static bool in_group(const char *text, const char *controller, const char *name)
 		const char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
 
 		if (path && path < end && (size_t)(end - path) > n + 1 &&
-		    end[-(ptrdiff_t)n - 1] == '/' && strncmp(end - n, name, n) == 0) {
-			const char *word = strstr(list, controller);
-
-			if (path == list + 1 || (word && word < path))
-				return true;
-		}
+		    end[-(ptrdiff_t)n - 1] == '/' && strncmp(end - n, name, n) == 0 &&
+		    (path == list + 1 || word_in(list + 1, path, controller)))
+			return true;
 		line = end;
 	}
 	return false;
@@ -405,7 +412,7 @@ static int take_reported(struct look *k)
 		{ LAYER_KEYRING, "reported by the launcher" },
 		{ LAYER_LOCKED_MOUNTS, "second user and mount namespace" },
 		{ LAYER_NS_LOCK, "max_*_namespaces are 0; reported by the launcher" },
-		{ LAYER_QUOTA, "one tmpfs for all writable places, counted as memory" },
+		{ LAYER_QUOTA, "one tmpfs for all writable places" },
 		{ LAYER_LANDLOCK_SCOPE, "signals and abstract sockets; reported by the launcher" },
 	};
 	uint32_t said = k->facts->code_ready.layers | k->facts->init_ready.layers |
@@ -449,6 +456,7 @@ static const struct {
 	{ LAYER_CG_MEMORY, "no memory cgroup: resident memory is sampled every 50 ms; memfd pages "
 	                   "that nobody maps are not seen" },
 	{ LAYER_CG_SWAP, "no memory cgroup" },
+	{ LAYER_LOCKED_MOUNTS, "made at level strict only" },
 	{ LAYER_CG_PIDS, "no pids cgroup: RLIMIT_NPROC of the box's user namespace holds" },
 	{ LAYER_CG_CPU, "no cpu cgroup: the share of the processors is not limited" },
 };

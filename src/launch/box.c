@@ -2,8 +2,9 @@
 
 /*
  * Making and ending one box, from outside it. Order: cgroup with its limits, device nodes, clone3
- * into all namespaces, id maps and cgroup membership while the child waits, then its release.
- * A failure at any point kills the child before it was released and removes the cgroup.
+ * into all namespaces but the network's, id maps and cgroup membership while the child waits, then
+ * its release. A failure at any point kills the child before it was released and removes the
+ * cgroup.
  */
 
 #include "launch/box.h"

@@ -2,7 +2,7 @@
 
 /*
  * brig-init: pid 1 of a box. It has no capability and, in a privileged box, its own uid. It reaps,
- * waits for the main process (its argument), tells the caller how that ended and exits; the kernel
+ * waits for the main process, pid 2, tells the caller how that ended and exits; the kernel
  * then kills everything else in the pid namespace. User code never talks to it.
  */
 

@@ -355,9 +355,8 @@ int setup_mounts(struct box_setup *s)
 	r = run_ops(s, /* masks= */ false);
 	if (r < 0)
 		return r;
-	if (s->workspace_fd < 0 || s->sysctl_fd < 0)
-		return err_set(&s->err, ERR_INVALID, EPROTO,
-		               "the plan has no workspace or no /proc");
+	if (s->sysctl_fd < 0)
+		return err_set(&s->err, ERR_INVALID, EPROTO, "the plan has no /proc");
 	s->layers |= LAYER_BIT(QUOTA) & s->plan->layers;
 	return 0;
 }

@@ -9,6 +9,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -76,7 +77,7 @@ static uint64_t proportional(pid_t pid)
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)pid);
 	if (read_file(path, text, sizeof(text)) <= 0 || !(p = strstr(text, "\nPss:")))
-		return 0;
+		return UINT64_MAX; /* not to be had */
 	p += strcspn(p, "0123456789");
 	return take_number(&p) * 1024;
 }
@@ -117,6 +118,7 @@ static void add_children(struct queue *q, pid_t pid)
 void watch_tree(pid_t root, uint64_t memory_limit, struct watch_usage *ret)
 {
 	static struct queue q;
+	uint64_t shares = 0;
 
 	memset(ret, 0, sizeof(*ret));
 	q.head = q.tail = 0;
@@ -129,7 +131,12 @@ void watch_tree(pid_t root, uint64_t memory_limit, struct watch_usage *ret)
 	}
 	if (ret->memory_bytes <= memory_limit)
 		return;
-	ret->memory_bytes = 0;
-	for (size_t i = 0; i < q.tail; i++)
-		ret->memory_bytes += proportional(q.pids[i]);
+	for (size_t i = 0; i < q.tail; i++) {
+		uint64_t pss = proportional(q.pids[i]);
+
+		if (pss == UINT64_MAX && kill(q.pids[i], 0) == 0)
+			return; /* a process that hides its share: the resident sum stands */
+		shares += pss == UINT64_MAX ? 0 : pss;
+	}
+	ret->memory_bytes = shares;
 }

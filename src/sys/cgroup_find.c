@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Finds out where boxes' groups can be made: reads mountinfo (where each hierarchy is mounted) and
- * /proc/self/cgroup (where we are in it), then makes the "brig" group and looks which controllers
- * it really has. What cannot be had is said in host->why; the caller decides what that means.
+ * Finds out where boxes' groups can be made: looks at the usual places, else reads mountinfo (where
+ * each hierarchy is mounted) and /proc/self/cgroup (where we are in it), then makes the "brig"
+ * group and looks which controllers it really has. What cannot be had is said in host->why; the
+ * caller decides what that means.
  */
 
 #include <errno.h>
@@ -204,45 +205,58 @@ static int open_parent(const struct cgroup_env *env, const char *dir, int *ret_b
 	return parent;
 }
 
-/* Controllers may be mounted together, as cpu and cpuacct are; they then share the box's group. */
-static bool share_earlier(struct cgroup_host *host, size_t i, int parent)
+/*
+ * Controllers may be mounted together, as cpu and cpuacct are; they then share the box's group.
+ * Returns 1 when this one shares an earlier one's.
+ */
+static int share_earlier(struct cgroup_host *host, size_t i, int parent)
 {
 	struct stat st, other;
 
+	if (fstat(parent, &st) < 0)
+		return -errno;
 	for (size_t j = 0; j < i; j++) {
-		if (host->parents[j] >= 0 && fstat(parent, &st) == 0 &&
-		    fstat(host->parents[j], &other) == 0 && st.st_dev == other.st_dev &&
-		    st.st_ino == other.st_ino) {
+		if (host->parents[j] < 0)
+			continue;
+		if (fstat(host->parents[j], &other) < 0)
+			return -errno;
+		if (st.st_dev == other.st_dev && st.st_ino == other.st_ino) {
 			host->shared[i] = (int)j + 1;
-			return true;
+			return 1;
 		}
 	}
-	return false;
+	return 0;
+}
+
+static int open_controller(const struct cg_text *t, struct cgroup_host *host, size_t i)
+{
+	char dir[CGROUP_PATH_MAX];
+	CLEANUP_FD int base = FD_NONE, parent = FD_NONE;
+	int r = base_dir(t, controller_names[i], dir, sizeof(dir));
+
+	if (r >= 0)
+		r = parent = open_parent(t->env, dir, &base);
+	if (r >= 0)
+		r = share_earlier(host, i, parent);
+	if (r == 0) {
+		host->parents[i] = fd_take(&parent);
+		host->bases[i] = fd_take(&base);
+	}
+	if (r >= 0 && !*host->path)
+		(void)snprintf(host->path, sizeof(host->path), "%.490s/brig", dir);
+	return r;
 }
 
 static void open_v1(const struct cg_text *t, struct cgroup_host *host)
 {
 	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++) {
-		char dir[CGROUP_PATH_MAX];
-		int r = base_dir(t, controller_names[i], dir, sizeof(dir));
+		int r = open_controller(t, host, i);
 
 		if (r >= 0)
-			r = open_parent(t->env, dir, &host->bases[i]);
-		if (r < 0) {
-			if (!*host->why)
-				(void)snprintf(host->why, sizeof(host->why), "%s: %s",
-				               controller_names[i], strerror(-r));
-			continue;
-		}
-		host->usable |= 1u << i;
-		if (share_earlier(host, i, r)) {
-			(void)close(r);
-			host->bases[i] = fd_close(host->bases[i]);
-			continue;
-		}
-		host->parents[i] = r;
-		if (!*host->path)
-			(void)snprintf(host->path, sizeof(host->path), "%.490s/brig", dir);
+			host->usable |= 1u << i;
+		else if (!*host->why)
+			(void)snprintf(host->why, sizeof(host->why), "%s: %s", controller_names[i],
+			               strerror(-r));
 	}
 }
 

@@ -33,12 +33,14 @@ IS_ROOT = os.geteuid() == 0
 MODES = ["root", "user"] if IS_ROOT else ["user"]
 PATIENCE = 2.0  # seconds in which everything of a run must be gone
 PR_SET_CHILD_SUBREAPER = 36
+STANDING_MOUNTS = {}  # those of the host when the suite began
 
 
 def pytest_configure(config):
     # Orphans of a run come to this process instead of init, so that a leak is always found.
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "PR_SET_CHILD_SUBREAPER")
+    STANDING_MOUNTS.update(_mounts())
 
 
 # --- running brig ---------------------------------------------------------------------------------
@@ -272,7 +274,9 @@ def work(mode):
     if mode == "user" and IS_ROOT:
         os.chown(path, USER_ID, USER_ID)
     yield path
+    left = _files_of_brig(path)
     shutil.rmtree(path, ignore_errors=True)
+    assert not left, "left behind: %r" % left
 
 
 @pytest.fixture
@@ -447,21 +451,25 @@ def _stat_of(pid):
     except OSError:
         return None
     name, rest = text[text.index("(") + 1:text.rindex(")")], text[text.rindex(")") + 2:].split()
-    return name, rest[0], int(rest[1])
+    return name, rest[0], int(rest[1]), int(rest[19])
 
 
-def descendants(top=None):
-    """{pid: (name, state)} of all processes below this one; orphans come to it (see above)."""
-    top = top or os.getpid()
+def _tree(top):
+    """{pid: (name, state, parent, start time)} of all processes below one."""
     table = {int(p): s for p in os.listdir("/proc") if p.isdigit() for s in [_stat_of(p)] if s}
     found, more = {}, True
     while more:
         more = False
-        for pid, (name, state, parent) in table.items():
-            if pid not in found and (parent == top or parent in found):
-                found[pid] = (name, state)
+        for pid, row in table.items():
+            if pid not in found and (row[2] == top or row[2] in found):
+                found[pid] = row
                 more = True
     return found
+
+
+def descendants(top=None):
+    """{pid: (name, state)} of all processes below this one; orphans come to it (see above)."""
+    return {pid: row[:2] for pid, row in _tree(top or os.getpid()).items()}
 
 
 def _reap():
@@ -471,32 +479,34 @@ def _reap():
                 os.waitpid(pid, os.WNOHANG)
 
 
-def _own_cgroups():
-    """Our own cgroups as they end in the file system, of all hierarchies."""
-    with open("/proc/self/cgroup") as f:
-        return {l.rstrip("\n").split(":", 2)[2].rstrip("/") for l in f}
-
-
 def boxes(mine=None):
-    """Directories of boxes in all cgroup hierarchies. With `mine` (a set of pids), without those of
-    somebody else: they hold other processes, or are also below a cgroup that is not ours."""
+    """Directories of boxes in all cgroup hierarchies; `brig`, in which they are, is meant to stay.
+    With `mine` (a set of pids), without those of somebody else: they hold other processes. A group
+    without processes may be anybody's; the caller sees whether it stays."""
     found = set()
     for top, dirs, _ in os.walk("/sys/fs/cgroup"):
         if os.path.basename(top) == "brig":
             found.update(os.path.join(top, d) for d in dirs if d.startswith("box-"))
-    if mine is None:
-        return found
-    own, foreign = _own_cgroups(), set()
-    for path in found:
-        above = "/" + os.path.dirname(os.path.dirname(path))[len("/sys/fs/cgroup/"):].partition("/")[2]
-        with contextlib.suppress(OSError):
-            if above.rstrip("/") not in own or (not IS_ROOT and os.stat(path).st_uid != os.geteuid()):
-                foreign.add(os.path.basename(path))
-        with contextlib.suppress(OSError), open(os.path.join(path, "cgroup.procs")) as f:
+            dirs.clear()
+    return found if mine is None else {path for path in found if _may_be_mine(path, mine)}
+
+
+def _may_be_mine(path, mine):
+    try:
+        with open(os.path.join(path, "cgroup.procs")) as f:
             pids = {int(p) for p in f.read().split()}
-            if pids and not pids & mine:
-                foreign.add(os.path.basename(path))
-    return {p for p in found if os.path.basename(p) not in foreign}
+        return bool(not pids or pids & mine) and (IS_ROOT or os.stat(path).st_uid == os.geteuid())
+    except OSError:
+        return False  # it went away
+
+
+def _box_ids(mine):
+    """Names are used again; a group that stays is the same directory."""
+    found = {}
+    for path in boxes(mine):
+        with contextlib.suppress(OSError):
+            found[path, os.stat(path).st_ino] = path
+    return found
 
 
 def _open_fds():
@@ -505,74 +515,90 @@ def _open_fds():
         with contextlib.suppress(OSError):
             target = os.readlink("/proc/self/fd/" + fd)
             if not target.startswith("/proc/"):
-                found[fd] = target
-    return set(found.items())
+                found[fd, target] = "%s: %s" % (fd, target)
+    return found
 
 
-def _netns():
+def _netns(pids):
     """Network namespaces held by processes of ours, or by a mount."""
-    own = os.readlink("/proc/self/ns/net")
     found = set()
-    for pid in descendants():
+    for pid in pids:
         with contextlib.suppress(OSError):
             found.add(os.readlink("/proc/%d/ns/net" % pid))
     with open("/proc/self/mountinfo") as f:
         found.update(l.strip() for l in f if " - nsfs " in l)
-    return found - {own}
+    return {name: name for name in found - {os.readlink("/proc/self/ns/net")}}
 
 
 def _mounts():
     with open("/proc/self/mountinfo") as f:
-        return set(l.split(" ", 2)[0] for l in f)
+        return {l.split(" ", 1)[0]: l.strip() for l in f}
 
 
 def _loops():
-    return set(glob.glob("/sys/block/loop*/loop/backing_file"))
+    return {path: path for path in glob.glob("/sys/block/loop*/loop/backing_file")}
+
+
+def _files_of_brig(folder):
+    """What brig itself could leave: the temporary file of --out, which lies beside its target, and
+    files named like the objects that brig keeps in memory."""
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return [os.path.join(folder, name) for name in names
+            if ".brig-" in name or name.startswith(("brig-launch", "brig-init", "brig-plan"))]
 
 
 def _temp():
-    return set(glob.glob("/tmp/brig*") + glob.glob("/var/tmp/brig*") + glob.glob("/dev/shm/brig*") +
-               glob.glob("/run/brig*"))
+    return {path: path for folder in ("/tmp", "/var/tmp", "/dev/shm", "/run")
+            for path in _files_of_brig(folder)}
 
 
 def _world():
-    ours = descendants()
+    """{kind: {what makes a thing that thing: how to call it}}"""
+    ours = _tree(os.getpid())
     return {
-        "processes": {"%d %s %s" % (p, n, s) for p, (n, s) in ours.items()},
-        "cgroups": boxes(set(ours)),
+        "processes": {(pid, start): "%d %s %s" % (pid, name, state)
+                      for pid, (name, state, _, start) in ours.items()},
+        "cgroups": _box_ids(set(ours)),
         "mounts": _mounts(),
         "fds": _open_fds(),
         "loop devices": _loops(),
         "temporary files": _temp(),
-        "network namespaces": _netns(),
+        "network namespaces": _netns(ours),
     }
 
 
-def leaks(before):
-    """What is there now that was not in `before`; empty when all is well."""
+def leaks(before, suspects=None):
+    """What is there now that was not in `before`, and that was in `suspects` if given: what comes
+    and goes is somebody else's. Empty when all is well."""
     _reap()
-    now = _world()
-    return {k: sorted(map(str, now[k] - before[k])) for k in now if now[k] - before[k]}
+    found = {}
+    for kind, things in _world().items():
+        new = {key: name for key, name in things.items() if key not in before[kind] and
+               (suspects is None or key in suspects.get(kind, {}))}
+        if new:
+            found[kind] = new
+    return found
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_left():
-    """After a test everything is as it was, within PATIENCE."""
+    """After a test everything is as it was: what was new at its end and is still there after
+    PATIENCE is a leak."""
     _reap()
     before = _world()
-    mounts = len(before["mounts"])
     yield
     deadline = time.monotonic() + PATIENCE
     left = leaks(before)
     while left and time.monotonic() < deadline:
         time.sleep(0.02)
-        left = leaks(before)
-    for line in left.get("processes", []):
+        left = leaks(before, left)
+    for pid, _ in left.get("processes", {}):
         with contextlib.suppress(OSError):
-            os.kill(int(line.split()[0]), signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
     _reap()
-    assert not left, "left behind: %r" % left
-    assert len(_mounts()) == mounts, "mounts of the host went away"
+    assert not left, "left behind: %r" % {kind: sorted(v.values()) for kind, v in left.items()}
+    gone = [m for m in STANDING_MOUNTS if m in before["mounts"] and m not in _mounts()]
+    assert not gone, "mounts of the host went away: %r" % [STANDING_MOUNTS[m] for m in gone]
 
 
 # --- small helpers for the tests ------------------------------------------------------------------

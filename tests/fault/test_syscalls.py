@@ -375,6 +375,9 @@ OPTIONAL = {
         "mkdirat": ANY, "mknodat": ANY, "symlinkat": ANY, "fsopen": ANY, "fsconfig": ANY,
         "fsmount": ANY,                           # own device nodes: the host's are bound instead
         "clone3": OLD | {errno.EINVAL},           # no time namespace then
+        "statfs": ANY,                            # mountinfo is read instead
+        "getdents64": ANY, "newfstatat": ANY, "fstat": ANY, "mmap": ANY,
+        "brk": ANY,                               # the sweep of what dead launchers left
         "pipe2": OLD, "faccessat2": OLD,
         "poll": AGAIN, "sendmsg": AGAIN, "recvmsg": AGAIN,
     },
@@ -383,14 +386,14 @@ OPTIONAL = {
         "open": ANY, "dup2": ANY,                 # init's I/O counters
         "keyctl": ANY,                            # own keyring: optional, and not claimed
         "prctl": {errno.EINVAL},                  # that is how the last capability shows
-        "socket": {errno.EINVAL},                 # the C library tries without flags
         "read": AGAIN, "sendto": AGAIN, "wait4": AGAIN, "dup3": OLD, "pipe2": OLD,
     },
     CODE: {
         "close": ANY, "fcntl": ANY,
         "openat": ANY, "write": ANY,              # oom_score_adj
         "prctl": ANY,                             # huge pages
-        "unshare": ANY,                           # locked mounts: optional, and not claimed
+        "socket": {errno.EINVAL},                 # the C library tries without flags
+        "read": AGAIN,
         "sendmsg": AGAIN, "prlimit64": OLD, "dup3": OLD,
     },
 }

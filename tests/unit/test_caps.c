@@ -55,7 +55,7 @@ static int sets_left(void)
 
 static int drop_and_look(void)
 {
-	return caps_drop_all() < 0 ? 102 : sets_left();
+	return caps_drop_bounding() < 0 || caps_drop_all() < 0 ? 102 : sets_left();
 }
 
 Test(caps, all_five_sets_are_empty)
