@@ -80,7 +80,10 @@ static int split_pair(struct parser *p, const char *option, const char *text, co
 		return usage(p, "needs two names with a colon between them", option);
 	*ret_a = arena_dup(p->arena, text, (size_t)(colon - text));
 	*ret_b = colon + 1;
-	return *ret_a ? 0 : err_set(p->err, ERR_LIMIT, ENOMEM, "memory");
+	if (*ret_a)
+		return 0;
+	(void)err_set(p->err, ERR_LIMIT, ENOMEM, "memory");
+	return -ENOMEM;
 }
 
 /* "/workspace/x" and "x" are the same place; anything else absolute is not ours to write. */
@@ -214,7 +217,7 @@ static int parse_option(struct parser *p, const char *word)
 {
 	size_t n = str_has_prefix(word, "--") ? strcspn(word, "=") : strlen(word);
 	char name[40];
-	const char *value;
+	const char *value = NULL;
 	bool *flag;
 	int r;
 

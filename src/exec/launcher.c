@@ -262,6 +262,10 @@ int launcher_recv(struct launcher *l, struct launch_reply *ret, int *ret_pidfd)
 	int r = sock_recv(l->sock, ret, sizeof(*ret), 0, &msg);
 
 	*ret_pidfd = FD_NONE;
+	/* It left before it read our last word; what it had said is still there, behind the error.
+	 */
+	if (r == -ECONNRESET)
+		r = sock_recv(l->sock, ret, sizeof(*ret), 0, &msg);
 	if (r == -ECONNRESET)
 		return -EPIPE;
 	if (r < 0)

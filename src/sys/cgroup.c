@@ -72,7 +72,7 @@ int cgroup_read_u64(int dir, const char *file, uint64_t *ret)
 
 int cgroup_read_key(int dir, const char *file, const char *key, uint64_t *ret)
 {
-	char text[2048];
+	char text[2048] = "";
 	size_t key_len = strlen(key);
 	int n = read_small(dir, file, text, sizeof(text));
 

@@ -274,7 +274,7 @@ def work(mode):
     if mode == "user" and IS_ROOT:
         os.chown(path, USER_ID, USER_ID)
     yield path
-    left = _files_of_brig(path)
+    left = [name for name in os.listdir(path) if ".brig-" in name]  # of --out
     shutil.rmtree(path, ignore_errors=True)
     assert not left, "left behind: %r" % left
 
@@ -539,17 +539,12 @@ def _loops():
     return {path: path for path in glob.glob("/sys/block/loop*/loop/backing_file")}
 
 
-def _files_of_brig(folder):
+def _temp():
     """What brig itself could leave: the temporary file of --out, which lies beside its target, and
     files named like the objects that brig keeps in memory."""
-    names = os.listdir(folder) if os.path.isdir(folder) else []
-    return [os.path.join(folder, name) for name in names
-            if ".brig-" in name or name.startswith(("brig-launch", "brig-init", "brig-plan"))]
-
-
-def _temp():
     return {path: path for folder in ("/tmp", "/var/tmp", "/dev/shm", "/run")
-            for path in _files_of_brig(folder)}
+            for name in ("*.brig-*", "brig-launch*", "brig-init*", "brig-plan*")
+            for path in glob.glob(os.path.join(folder, name))}
 
 
 def _world():
