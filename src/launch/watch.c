@@ -9,7 +9,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -44,15 +43,16 @@ static uint64_t take_number(const char **p)
 /* Fields of /proc/<pid>/stat as counted in proc(5); the name, field 2, may hold anything. */
 enum { STAT_AFTER_NAME = 3, STAT_UTIME = 14, STAT_CSTIME = 17, STAT_THREADS = 20, STAT_RSS = 24 };
 
-static void add_process(pid_t pid, struct watch_usage *u)
+static uint64_t add_process(pid_t pid, struct watch_usage *u)
 {
 	uint64_t tick_ns = 1000000000u / (uint64_t)sysconf(_SC_CLK_TCK);
 	char path[64], text[1024];
+	uint64_t resident = 0;
 	const char *p;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	if (read_file(path, text, sizeof(text)) <= 0 || !(p = strrchr(text, ')')))
-		return;
+		return 0;
 	p += 2;
 	for (int field = STAT_AFTER_NAME; *p && field <= STAT_RSS; field++) {
 		const char *at = p;
@@ -63,27 +63,33 @@ static void add_process(pid_t pid, struct watch_usage *u)
 		else if (field == STAT_THREADS)
 			u->tasks += v;
 		else if (field == STAT_RSS)
-			u->memory_bytes += v * (uint64_t)sysconf(_SC_PAGESIZE);
+			resident = v * (uint64_t)sysconf(_SC_PAGESIZE);
 		p += strcspn(p, " ");
 		p += *p == ' ';
 	}
+	u->memory_bytes += resident;
+	return resident;
 }
 
-/* Shared pages counted once. Costs a walk of the page tables: asked only near the limit. */
-static uint64_t proportional(pid_t pid)
+/*
+ * Shared pages counted once. Costs a walk of the page tables: asked only over the limit. A process
+ * that cannot be looked into counts in full.
+ */
+static uint64_t proportional(pid_t pid, uint64_t resident)
 {
 	char path[64], text[1024];
 	const char *p;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)pid);
 	if (read_file(path, text, sizeof(text)) <= 0 || !(p = strstr(text, "\nPss:")))
-		return UINT64_MAX; /* not to be had */
+		return resident;
 	p += strcspn(p, "0123456789");
 	return take_number(&p) * 1024;
 }
 
 struct queue {
 	pid_t pids[WATCH_PIDS_MAX];
+	uint64_t resident[WATCH_PIDS_MAX];
 	size_t head, tail;
 };
 
@@ -118,25 +124,18 @@ static void add_children(struct queue *q, pid_t pid)
 void watch_tree(pid_t root, uint64_t memory_limit, struct watch_usage *ret)
 {
 	static struct queue q;
-	uint64_t shares = 0;
 
 	memset(ret, 0, sizeof(*ret));
 	q.head = q.tail = 0;
 	q.pids[q.tail++] = root;
 	while (q.head < q.tail) {
-		pid_t pid = q.pids[q.head++];
-
-		add_process(pid, ret);
-		add_children(&q, pid);
+		q.resident[q.head] = add_process(q.pids[q.head], ret);
+		add_children(&q, q.pids[q.head]);
+		q.head++;
 	}
 	if (ret->memory_bytes <= memory_limit)
 		return;
-	for (size_t i = 0; i < q.tail; i++) {
-		uint64_t pss = proportional(q.pids[i]);
-
-		if (pss == UINT64_MAX && kill(q.pids[i], 0) == 0)
-			return; /* a process that hides its share: the resident sum stands */
-		shares += pss == UINT64_MAX ? 0 : pss;
-	}
-	ret->memory_bytes = shares;
+	ret->memory_bytes = 0;
+	for (size_t i = 0; i < q.tail; i++)
+		ret->memory_bytes += proportional(q.pids[i], q.resident[i]);
 }

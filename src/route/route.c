@@ -52,11 +52,13 @@ static const struct {
  * an unprivileged reader would learn something from; nothing there can be written by a box.
  */
 static const char *const proc_masks[] = {
-	"/proc/acpi",        "/proc/asound",     "/proc/cmdline",       "/proc/config.gz",
-	"/proc/interrupts",  "/proc/iomem",      "/proc/kallsyms",      "/proc/kcore",
-	"/proc/keys",        "/proc/kmsg",       "/proc/latency_stats", "/proc/modules",
-	"/proc/sched_debug", "/proc/scsi",       "/proc/slabinfo",      "/proc/sysrq-trigger",
-	"/proc/sysvipc",     "/proc/timer_list", "/proc/timer_stats",   "/proc/vmallocinfo",
+	"/proc/acpi",          "/proc/asound",        "/proc/bus",         "/proc/cmdline",
+	"/proc/config.gz",     "/proc/driver",        "/proc/fs",          "/proc/interrupts",
+	"/proc/iomem",         "/proc/ioports",       "/proc/irq",         "/proc/kallsyms",
+	"/proc/kcore",         "/proc/key-users",     "/proc/keys",        "/proc/kmsg",
+	"/proc/latency_stats", "/proc/modules",       "/proc/sched_debug", "/proc/scsi",
+	"/proc/slabinfo",      "/proc/sysrq-trigger", "/proc/sysvipc",     "/proc/timer_list",
+	"/proc/timer_stats",   "/proc/tty",           "/proc/vmallocinfo",
 };
 
 /*
