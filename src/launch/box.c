@@ -22,6 +22,7 @@
 
 #include "base/fd.h"
 #include "launch/watch.h"
+#include "sys/file.h"
 #include "sys/syscalls.h"
 
 #define REMOVE_WAIT_MS 1000
@@ -152,7 +153,7 @@ static int write_proc(pid_t pid, const char *file, const char *text)
 	char path[64];
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
-	return cgroup_write_text(AT_FDCWD, path, text);
+	return file_write(AT_FDCWD, path, text);
 }
 
 /* Root of a user namespace that does not have the boxes' ids. */

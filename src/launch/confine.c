@@ -25,6 +25,7 @@
 #include "launch/box.h"
 #include "sys/caps.h"
 #include "sys/cgroup.h"
+#include "sys/file.h"
 #include "sys/landlock.h"
 #include "sys/syscalls.h"
 #include "sys/uapi/landlock.h"
@@ -107,7 +108,7 @@ int confine_workspace(struct box_setup *s)
 	if (fd < 0 || dup3(fd, WORKSPACE_AT, O_CLOEXEC) != WORKSPACE_AT)
 		return err_set(&s->err, ERR_SETUP, errno, "open \"%s\"", s->plan->cwd);
 	s->workspace_fd = WORKSPACE_AT;
-	(void)cgroup_write_text(AT_FDCWD, "/proc/self/oom_score_adj", "1000");
+	(void)file_write(AT_FDCWD, "/proc/self/oom_score_adj", "1000");
 	return 0;
 }
 
@@ -148,11 +149,11 @@ int confine_maps(struct box_setup *s)
 	if (!(s->layers & LAYER_BIT(LOCKED_MOUNTS)))
 		return 0;
 	(void)snprintf(map, sizeof(map), "%u %u 1\n", s->plan->code_id, s->plan->code_id);
-	r = cgroup_write_text(AT_FDCWD, "/proc/self/uid_map", map);
+	r = file_write(AT_FDCWD, "/proc/self/uid_map", map);
 	if (r >= 0)
-		r = cgroup_write_text(AT_FDCWD, "/proc/self/setgroups", "deny");
+		r = file_write(AT_FDCWD, "/proc/self/setgroups", "deny");
 	if (r >= 0)
-		r = cgroup_write_text(AT_FDCWD, "/proc/self/gid_map", map);
+		r = file_write(AT_FDCWD, "/proc/self/gid_map", map);
 	return r < 0 ? err_set(&s->err, ERR_SETUP, -r, "map the code's ids") : 0;
 }
 

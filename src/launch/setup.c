@@ -26,6 +26,7 @@
 #include "launch/box.h"
 #include "sys/caps.h"
 #include "sys/cgroup.h"
+#include "sys/file.h"
 #include "sys/sock.h"
 #include "sys/syscalls.h"
 
@@ -150,7 +151,7 @@ static int lock_namespaces(struct box_setup *s)
 	};
 
 	for (size_t i = 0; i < ELEMENTSOF(files); i++) {
-		int r = cgroup_write_text(s->sysctl_fd, files[i], "0");
+		int r = file_write(s->sysctl_fd, files[i], "0");
 
 		if (r < 0 && r != -ENOENT)
 			return err_set(&s->err, ERR_SETUP, -r, "write %s", files[i]);

@@ -13,21 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fd.h"
+#include "sys/file.h"
 
 #define WATCH_PIDS_MAX 8192
-
-static ssize_t read_file(const char *path, char *text, size_t size)
-{
-	CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-	size_t len = 0;
-	ssize_t n;
-
-	while (fd >= 0 && len < size - 1 && (n = read(fd, text + len, size - 1 - len)) > 0)
-		len += (size_t)n;
-	text[len] = '\0';
-	return (ssize_t)len;
-}
 
 static uint64_t take_number(const char **p)
 {
@@ -51,7 +39,7 @@ static uint64_t add_process(pid_t pid, struct watch_usage *u)
 	const char *p;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (read_file(path, text, sizeof(text)) <= 0 || !(p = strrchr(text, ')')))
+	if (file_read(AT_FDCWD, path, text, sizeof(text)) <= 0 || !(p = strrchr(text, ')')))
 		return 0;
 	p += 2;
 	for (int field = STAT_AFTER_NAME; *p && field <= STAT_RSS; field++) {
@@ -81,7 +69,7 @@ static uint64_t proportional(pid_t pid, uint64_t resident)
 	const char *p;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)pid);
-	if (read_file(path, text, sizeof(text)) <= 0 || !(p = strstr(text, "\nPss:")))
+	if (file_read(AT_FDCWD, path, text, sizeof(text)) <= 0 || !(p = strstr(text, "\nPss:")))
 		return resident;
 	p += strcspn(p, "0123456789");
 	return take_number(&p) * 1024;
@@ -99,7 +87,7 @@ static void add_children_of_task(struct queue *q, pid_t pid, const char *tid)
 	char path[96];
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/task/%.16s/children", (int)pid, tid);
-	if (read_file(path, text, sizeof(text)) <= 0)
+	if (file_read(AT_FDCWD, path, text, sizeof(text)) <= 0)
 		return;
 	for (const char *p = text; *p >= '0' && *p <= '9' && q->tail < WATCH_PIDS_MAX;)
 		q->pids[q->tail++] = (pid_t)take_number(&p);

@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "sys/file.h"
 
 #define SLOT_TRIES 4096
 
@@ -23,46 +24,18 @@ static const struct cgroup_ops *ops_of(const struct cgroup_host *host)
 	return host->mode == CGROUP_V2 ? &cgroup_ops_v2 : &cgroup_ops_v1;
 }
 
-int cgroup_write_text(int dir, const char *file, const char *text)
-{
-	CLEANUP_FD int fd = openat(dir, file, O_WRONLY | O_CLOEXEC);
-	size_t n = strlen(text);
-	ssize_t w;
-
-	if (fd < 0)
-		return -errno;
-	w = write(fd, text, n);
-	if (w < 0)
-		return -errno;
-	return (size_t)w == n ? 0 : -EIO;
-}
-
 int cgroup_write(int dir, const char *file, uint64_t value)
 {
 	char text[24];
 
 	(void)snprintf(text, sizeof(text), "%" PRIu64, value);
-	return cgroup_write_text(dir, file, text);
-}
-
-static int read_small(int dir, const char *file, char *text, size_t size)
-{
-	CLEANUP_FD int fd = openat(dir, file, O_RDONLY | O_CLOEXEC);
-	ssize_t n;
-
-	if (fd < 0)
-		return -errno;
-	n = read(fd, text, size - 1);
-	if (n < 0)
-		return -errno;
-	text[n] = '\0';
-	return (int)n;
+	return file_write(dir, file, text);
 }
 
 int cgroup_read_u64(int dir, const char *file, uint64_t *ret)
 {
 	char text[32];
-	int n = read_small(dir, file, text, sizeof(text));
+	int n = file_read(dir, file, text, sizeof(text));
 
 	if (n < 0)
 		return n;
@@ -74,7 +47,7 @@ int cgroup_read_key(int dir, const char *file, const char *key, uint64_t *ret)
 {
 	char text[2048] = "";
 	size_t key_len = strlen(key);
-	int n = read_small(dir, file, text, sizeof(text));
+	int n = file_read(dir, file, text, sizeof(text));
 
 	if (n < 0)
 		return n;
@@ -98,7 +71,9 @@ bool cgroup_host_swapless(void)
 	char text[2048];
 	const char *p;
 
-	if (read_small(AT_FDCWD, "/proc/meminfo", text, sizeof(text)) < 0)
+	int r = file_read(AT_FDCWD, "/proc/meminfo", text, sizeof(text));
+
+	if (r < 0 && r != -EFBIG) /* the line is among the first */
 		return false;
 	p = strstr(text, key);
 	if (!p)

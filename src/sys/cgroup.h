@@ -114,7 +114,6 @@ int cgroup_dir(const struct cgroup *cg, enum cgroup_controller c);
 
 /* Small files below a directory fd, shared by the versions. */
 int cgroup_write(int dir, const char *file, uint64_t value);
-int cgroup_write_text(int dir, const char *file, const char *text);
 int cgroup_read_u64(int dir, const char *file, uint64_t *ret);
 /* "key value" lines, as in memory.events. */
 int cgroup_read_key(int dir, const char *file, const char *key, uint64_t *ret);

@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "sys/cgroup.h"
+#include "sys/file.h"
 
 #define CGROUP1_MAGIC 0x27e0eb
 #define CGROUP2_MAGIC 0x63677270
@@ -76,17 +77,6 @@ struct cg_text {
 	char mountinfo[65536];
 	char self[8192];
 };
-
-static void read_text(const char *path, char *text, size_t size)
-{
-	CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-	size_t len = 0;
-	ssize_t n;
-
-	while (fd >= 0 && len < size - 1 && (n = read(fd, text + len, size - 1 - len)) > 0)
-		len += (size_t)n;
-	text[len] = '\0';
-}
 
 /* "36 35 0:30 ROOT POINT options - TYPE source OPTIONS"; controller NULL: the v2 hierarchy. */
 static int find_mount(const struct cg_text *t, const char *controller, struct cg_mount *ret)
@@ -289,9 +279,9 @@ static void enable_controllers(const char *dir)
 	if (fd < 0)
 		return;
 	/* One by one: a controller that is missing must not take the others along. */
-	(void)cgroup_write_text(fd, "cgroup.subtree_control", "+memory");
-	(void)cgroup_write_text(fd, "cgroup.subtree_control", "+pids");
-	(void)cgroup_write_text(fd, "cgroup.subtree_control", "+cpu");
+	(void)file_write(fd, "cgroup.subtree_control", "+memory");
+	(void)file_write(fd, "cgroup.subtree_control", "+pids");
+	(void)file_write(fd, "cgroup.subtree_control", "+cpu");
 }
 
 static unsigned controllers_of(int parent)
@@ -362,8 +352,8 @@ static enum cgroup_mode read_mode(struct cg_text *t)
 {
 	struct cg_mount m;
 
-	read_text(t->env->mountinfo, t->mountinfo, sizeof(t->mountinfo));
-	read_text(t->env->self_cgroup, t->self, sizeof(t->self));
+	(void)file_read(AT_FDCWD, t->env->mountinfo, t->mountinfo, sizeof(t->mountinfo));
+	(void)file_read(AT_FDCWD, t->env->self_cgroup, t->self, sizeof(t->self));
 	if (find_mount(t, "memory", &m) == 0)
 		return CGROUP_V1;
 	return find_mount(t, NULL, &m) == 0 ? CGROUP_V2 : CGROUP_NONE;

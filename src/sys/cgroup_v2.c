@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "sys/cgroup.h"
+#include "sys/file.h"
 
 #define PERIOD_US 100000 /* 0.01 processors are then 1 ms, the least that the kernel takes */
 
@@ -33,7 +34,7 @@ static int set_cpu(struct cgroup *cg, uint64_t cpu_milli)
 
 	(void)snprintf(text, sizeof(text), "%" PRIu64 " %d", cpu_milli * PERIOD_US / 1000,
 	               PERIOD_US);
-	return cgroup_write_text(cg->dirs[CGROUP_MEMORY], "cpu.max", text);
+	return file_write(cg->dirs[CGROUP_MEMORY], "cpu.max", text);
 }
 
 static int set_limits(struct cgroup *cg, const struct cgroup_limits *l, struct err *err)

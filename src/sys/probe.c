@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "sys/file.h"
 #include "sys/probe_impl.h"
 #include "sys/syscalls.h"
 
@@ -134,20 +135,6 @@ int probe_read_int(const char *path, long long *ret)
 	return 0;
 }
 
-int probe_write_at(int dir_fd, const char *name, const char *text)
-{
-	CLEANUP_FD int fd = openat(dir_fd, name, O_WRONLY | O_CLOEXEC);
-	size_t n = strlen(text);
-	ssize_t put_n;
-
-	if (fd < 0)
-		return -errno;
-	put_n = write(fd, text, n);
-	if (put_n < 0)
-		return -errno;
-	return (size_t)put_n == n ? 0 : -EIO;
-}
-
 int probe_mount(const char *source, const char *target, const char *type, unsigned long flags,
                 const char *options)
 {
@@ -161,7 +148,7 @@ static int write_map(pid_t pid, const char *name, const char *text)
 	char path[64];
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	return probe_write_at(AT_FDCWD, path, text);
+	return file_write(AT_FDCWD, path, text);
 }
 
 static int map_ids(enum probe_map map, pid_t pid)

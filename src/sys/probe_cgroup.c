@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "sys/file.h"
 #include "sys/probe_impl.h"
 #include "sys/syscalls.h"
 
@@ -87,7 +88,7 @@ static int read_at(int dir_fd, const char *name, char *text, size_t size)
 static int set_and_check(int dir_fd, const char *file, const char *value)
 {
 	char text[64];
-	int r = probe_write_at(dir_fd, file, value);
+	int r = file_write(dir_fd, file, value);
 
 	if (r >= 0)
 		r = read_at(dir_fd, file, text, sizeof(text));
@@ -130,15 +131,15 @@ static int enable_from_leaf(int own_fd, const char *on)
 
 	if (r < 0)
 		return r;
-	r = probe_write_at(leaf, "cgroup.procs", "0");
+	r = file_write(leaf, "cgroup.procs", "0");
 	if (r >= 0)
-		r = probe_write_at(own_fd, "cgroup.subtree_control", on);
+		r = file_write(own_fd, "cgroup.subtree_control", on);
 	return r;
 }
 
 static void leave_leaf(int own_fd)
 {
-	(void)probe_write_at(own_fd, "cgroup.procs", "0");
+	(void)file_write(own_fd, "cgroup.procs", "0");
 	scratch_remove(own_fd, "-leaf");
 }
 
@@ -160,14 +161,14 @@ static int try_limit_v2(int own_fd, const struct limit *l, int *ret_swap)
 
 	(void)snprintf(on, sizeof(on), "+%s", l->controller);
 	(void)snprintf(off, sizeof(off), "-%s", l->controller);
-	r = probe_write_at(own_fd, "cgroup.subtree_control", on);
+	r = file_write(own_fd, "cgroup.subtree_control", on);
 	if (r == -EBUSY && is_alone(own_fd)) {
 		moved = true;
 		r = enable_from_leaf(own_fd, on);
 	}
 	if (r >= 0) {
 		r = try_limit(own_fd, true, l, ret_swap);
-		(void)probe_write_at(own_fd, "cgroup.subtree_control", off);
+		(void)file_write(own_fd, "cgroup.subtree_control", off);
 	}
 	if (moved)
 		leave_leaf(own_fd);
@@ -280,7 +281,7 @@ static int time_attach(int dir_fd, uint64_t *ret_ns)
 	(void)snprintf(text, sizeof(text), "%d", (int)pid);
 	(void)usleep(ATTACH_QUIET_US);
 	began = clock_ns();
-	r = probe_write_at(dir_fd, "cgroup.procs", text);
+	r = file_write(dir_fd, "cgroup.procs", text);
 	*ret_ns = clock_ns() - began;
 	(void)kill(pid, SIGKILL);
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
@@ -342,7 +343,7 @@ static void probe_v2(struct probe_ctx *c, const struct probe_place *v2)
 		while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 			;
 		probe_result(c, PROBE_INTO_CGROUP, pid, "works", "Linux 5.7 or newer");
-		probe_result(c, PROBE_CG_KILL, probe_write_at(dir, "cgroup.kill", "1"), "works",
+		probe_result(c, PROBE_CG_KILL, file_write(dir, "cgroup.kill", "1"), "works",
 		             "Linux 5.14 or newer");
 		scratch_remove(v2->fd, "");
 	}

@@ -55,7 +55,6 @@ void probe_result(struct probe_ctx *c, enum probe_id id, int r, const char *foun
 int probe_read(const char *path, char *text, size_t size);
 /* A number in a file; -errno when it cannot be read. */
 int probe_read_int(const char *path, long long *ret);
-int probe_write_at(int dir_fd, const char *name, const char *text);
 
 /* mount(2): sys/mount.h and linux/mount.h do not go together. */
 int probe_mount(const char *source, const char *target, const char *type, unsigned long flags,

@@ -17,6 +17,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "sys/file.h"
 #include "sys/probe_impl.h"
 #include "sys/syscalls.h"
 
@@ -176,7 +177,7 @@ static void probe_userns(struct probe_ctx *c)
 /* Turns further namespaces off through a fresh procfs, then sees whether one can still be made. */
 static int lock_namespaces(void)
 {
-	int r = probe_write_at(AT_FDCWD, "/proc/sys/user/max_user_namespaces", "0");
+	int r = file_write(AT_FDCWD, "/proc/sys/user/max_user_namespaces", "0");
 
 	if (r < 0)
 		return r;

@@ -13,6 +13,7 @@
 #include "base/macro.h"
 #include "base/str.h"
 #include "sys/cgroup.h"
+#include "sys/file.h"
 
 #define ALL_V2 (CGROUP_BIT(MEMORY) | CGROUP_BIT(PIDS) | CGROUP_BIT(CPU))
 #define ALL_V1 (ALL_V2 | CGROUP_BIT(CPUACCT))
@@ -369,7 +370,7 @@ Test(cgroup, small_files_are_read_and_written)
 	cr_expect(cgroup_read_key(dir, "keys", "b", &v) == 0 && v == 3);
 	cr_expect(cgroup_read_key(dir, "keys", "c", &v) == -ENOENT && v == 3);
 	cr_expect(cgroup_write(dir, "missing", 1) == -ENOENT, "a limit is never a new file");
-	cr_expect(cgroup_write_text(dir, "n", "full") == 0);
+	cr_expect(file_write(dir, "n", "full") == 0);
 	(void)fd_close(dir);
 }
 
