@@ -30,9 +30,12 @@ static void note(struct look *k, enum layer_id id, const char *fmt, ...) PRINTF_
 
 static void note(struct look *k, enum layer_id id, const char *fmt, ...)
 {
-	struct receipt_layer *l = &k->receipt->layers[id];
+	struct receipt_layer *l;
 	va_list ap;
 
+	if ((unsigned)id >= LAYER_COUNT)
+		return;
+	l = &k->receipt->layers[id];
 	k->seen |= UINT32_C(1) << id;
 	va_start(ap, fmt);
 	(void)vsnprintf(l->detail, sizeof(l->detail), fmt, ap);
