@@ -186,6 +186,7 @@ for b in bystanders:
 """
 
 
+@pytest.mark.needs_root
 def test_pk04_pid_reuse(brig, host):
     """In a pid namespace with 500 numbers these go round several times. Nobody but the box's own
     processes is ever signalled."""
@@ -357,6 +358,7 @@ def test_pk09_held_from_outside(brig, host):
 
 # --- trees that are hard to delete ----------------------------------------------------------------
 
+@pytest.mark.needs_root
 def test_pk10_immutable(box, outside):
     outside.escaped("PK-10", "immutable")
     box.blocked("PK-10", "immutable")

@@ -47,7 +47,7 @@ NEVER_FAIL = {"getpid", "getppid", "gettid", "getuid", "geteuid", "getgid", "get
               "exit", "exit_group", "rt_sigreturn", "set_tid_address", "restart_syscall",
               "rt_sigaction", "rt_sigprocmask"} # these two: not with the arguments they get here
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user's box has no cgroup to check")
+pytestmark = pytest.mark.needs_root # an ordinary user's box has no cgroup to check
 
 
 def call_names():

@@ -52,13 +52,8 @@ def denied(spec, *args):
     return doctor(*args, before=[DENY, spec, "--"])
 
 
-def needs_root():
-    assert os.geteuid() == 0, "this test needs root"
-
-
 def changed(script, *args):
     """The report in a mount namespace of its own, after the script ran there."""
-    needs_root()
     return doctor(*args, before=["unshare", "-m", "sh", "-ec", script + '; exec "$@"', "sh"])
 
 
@@ -104,8 +99,8 @@ def test_status_answers_for_standard_unless_told(brig):
     assert degraded.status == (1 if degraded.level == "none" else 0)
 
 
+@pytest.mark.needs_root
 def test_nobody_gets_what_nobody_can_have():
-    needs_root()
     report = doctor(before=NOBODY)
     report.lacks("id_pair", "device_nodes")
     assert report.level in {"standard", "degraded-ok"}
@@ -172,6 +167,7 @@ def test_output_that_cannot_be_written_is_an_error():
 # A host that lacks something (FC-01).
 
 
+@pytest.mark.needs_root
 @pytest.mark.parametrize("spec, item, level", [
     ("landlock_create_ruleset:ENOSYS", "landlock", "degraded-ok"),
     ("landlock_create_ruleset:EOPNOTSUPP", "landlock", "degraded-ok"),
@@ -192,21 +188,20 @@ def test_output_that_cannot_be_written_is_an_error():
     ("namespaces:EPERM", "user_namespace", "none"),
 ])
 def test_missing_call_is_named_and_lowers_the_level(spec, item, level):
-    needs_root()
     report = denied(spec).lacks(item)
     assert report.level == level and report.status == 1
     assert report.items[item]["found"]
 
 
+@pytest.mark.needs_root
 def test_missing_keyring_costs_strict_only():
-    needs_root()
     report = denied("keyctl:EPERM", "--level", "strict").lacks("session_keyring")
     assert not report.json["strict"] and report.status == 1
     assert denied("keyctl:EPERM").status == doctor().status
 
 
+@pytest.mark.needs_root
 def test_without_clone3_the_time_namespace_is_lost():
-    needs_root()
     report = denied("clone3:ENOSYS").lacks("time_namespace")
     assert report.state("clone3") == "warn"
     assert not report.json["strict"]
@@ -225,12 +220,14 @@ def test_namespaces_switched_off_are_named():
     assert report.items["user_namespace"]["remedy"].startswith("sysctl -w user.max_user_namespaces=")
 
 
+@pytest.mark.needs_root
 def test_masked_proc_is_named():
     report = changed("mount -t tmpfs none /proc/fs").lacks("fresh_procfs", "namespace_limits")
     assert "masked" in report.items["fresh_procfs"]["found"]
     assert report.level == "none"
 
 
+@pytest.mark.needs_root
 def test_hidden_cgroups_are_not_used():
     report = changed("mount -t tmpfs none /sys/fs/cgroup")
     report.lacks("cgroup_mode", "cgroup_memory", "cgroup_pids", "cgroup_cpu", "cgroup_swap")
@@ -246,12 +243,14 @@ def memory_mount():
     return next(row[1] for row in rows if row[2] == "cgroup2")
 
 
+@pytest.mark.needs_root
 def test_read_only_cgroups_are_named():
     point = memory_mount()
     report = changed("mount -o remount,bind,ro " + point).lacks("cgroup_memory", "cgroup_swap")
     assert report.items["cgroup_memory"]["remedy"] == "mount -o remount,rw " + point
 
 
+@pytest.mark.needs_root
 def test_interpreter_that_a_box_cannot_see_does_not_count(place):
     name = place / "python3"
     name.write_text("#!/bin/sh\n")
