@@ -61,23 +61,23 @@ static uint64_t add_process(pid_t pid, struct watch_usage *u)
 
 /*
  * Shared pages counted once. Costs a walk of the page tables: asked only over the limit. A process
- * that cannot be looked into counts in full.
+ * that cannot be looked into counts in full, as far as it still has memory.
  */
-static uint64_t proportional(pid_t pid, uint64_t resident)
+static uint64_t proportional(pid_t pid)
 {
 	char path[64], text[1024];
+	struct watch_usage ignored = { 0 };
 	const char *p;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)pid);
 	if (file_read(AT_FDCWD, path, text, sizeof(text)) <= 0 || !(p = strstr(text, "\nPss:")))
-		return resident;
+		return add_process(pid, &ignored);
 	p += strcspn(p, "0123456789");
 	return take_number(&p) * 1024;
 }
 
 struct queue {
 	pid_t pids[WATCH_PIDS_MAX];
-	uint64_t resident[WATCH_PIDS_MAX];
 	size_t head, tail;
 };
 
@@ -117,13 +117,14 @@ void watch_tree(pid_t root, uint64_t memory_limit, struct watch_usage *ret)
 	q.head = q.tail = 0;
 	q.pids[q.tail++] = root;
 	while (q.head < q.tail) {
-		q.resident[q.head] = add_process(q.pids[q.head], ret);
-		add_children(&q, q.pids[q.head]);
-		q.head++;
+		pid_t pid = q.pids[q.head++];
+
+		(void)add_process(pid, ret);
+		add_children(&q, pid);
 	}
 	if (ret->memory_bytes <= memory_limit)
 		return;
 	ret->memory_bytes = 0;
 	for (size_t i = 0; i < q.tail; i++)
-		ret->memory_bytes += proportional(q.pids[i], q.resident[i]);
+		ret->memory_bytes += proportional(q.pids[i]);
 }
