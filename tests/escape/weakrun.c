@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/str.h"
 #include "cli/cmd.h"
@@ -43,15 +44,35 @@ static int parse_layers(const char *list, uint32_t *ret)
 	return 0;
 }
 
+/* ../../src/launch/brig-launch of our own place: a build folder can be moved as a whole. */
+static int find_launcher(char *path, size_t size)
+{
+	ssize_t n = readlink("/proc/self/exe", path, size - 1);
+	static const char below[] = "/src/launch/brig-launch";
+
+	if (n < 0)
+		return -errno;
+	path[n] = '\0';
+	for (int i = 0; i < 3; i++) {
+		char *slash = strrchr(path, '/');
+
+		if (slash)
+			*slash = '\0';
+	}
+	n = (ssize_t)strlen(path);
+	return snprintf(path + n, size - (size_t)n, "%s", below) < 0 ? -EINVAL : 0;
+}
+
 int main(int argc, char **argv)
 {
-	struct run_variant v = { .launcher = LAUNCHER };
+	char launcher[PATH_MAX];
+	struct run_variant v = { .launcher = launcher };
 
 	if (argc < 4 || !streq(argv[1], "--without") || !streq(argv[3], "run")) {
 		(void)fprintf(stderr, "usage: weakrun --without LAYER[,LAYER] run ...\n");
 		return 2;
 	}
-	if (parse_layers(argv[2], &v.without) < 0)
+	if (parse_layers(argv[2], &v.without) < 0 || find_launcher(launcher, sizeof(launcher)) < 0)
 		return 2;
 	return run_main(argc - 3, argv + 3, &v);
 }

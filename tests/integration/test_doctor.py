@@ -15,7 +15,7 @@ import pytest
 
 from conftest import BRIG, ROOT, Brig
 
-BUILD = pathlib.Path(os.environ.get("BRIG_BUILD", str(ROOT / "build")))
+BUILD = pathlib.Path(os.environ.get("BRIG_BUILD", pathlib.Path(ROOT) / "build"))
 DENY = str(BUILD / "tests" / "lib" / "deny_syscall")
 STATES = {"ok", "warn", "missing"}
 ITEM_KEYS = {"id", "group", "title", "state", "found", "cost", "remedy", "layers"}

@@ -8,7 +8,7 @@ import subprocess
 import time
 
 SEQUENTIAL = int(os.environ.get("BRIG_SOAK_N", "200"))
-AT_ONCE = 50
+AT_ONCE = int(os.environ.get("BRIG_SOAK_AT_ONCE", "200" if SEQUENTIAL >= 10000 else "50"))
 BOUND_S = 60
 
 
