@@ -16,16 +16,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "launch/box.h"
 #include "sys/caps.h"
-#include "sys/cgroup.h"
 #include "sys/file.h"
 #include "sys/sock.h"
 #include "sys/syscalls.h"
