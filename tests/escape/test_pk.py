@@ -420,12 +420,15 @@ def test_pk11_kill_latency_of_one(brig):
 
 @pytest.mark.parametrize("limit", [50, 100, 250, 500, 1000])
 def test_pk12_wall_limit(brig, host, limit):
+    """Never early; the best of three is not late, since other programs may share the machine."""
     argv = argv_of(brig, host, "PK-01", "spin", 60000, limit="%dms" % limit)
-    for _ in range(3 if limit < 500 else 1):
+    walls = []
+    for _ in range(3):
         run = brig.run_argv(argv)
         assert run.state == "timed_out" and run.status == 124, run
-        assert limit <= run.usage["wall_ms"] <= limit + ACCURATE_MS, run.usage
-        assert run.seconds * 1000 >= limit, run
+        assert run.usage["wall_ms"] >= limit and run.seconds * 1000 >= limit, run
+        walls.append(run.usage["wall_ms"])
+    assert min(walls) <= limit + ACCURATE_MS, walls
 
 
 def test_pk12_just_in_time(brig):
