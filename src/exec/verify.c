@@ -123,6 +123,19 @@ static int expect(struct look *k, enum layer_id id, bool holds, const char *deta
 	return k->plan->required & bit ? mismatch(k, layer_name(id)) : 0;
 }
 
+/*
+ * Root's boxes have a gid of their own and no other group. An ordinary user's keep the user's gid
+ * and groups: the kernel lets nobody drop groups in a user namespace of one id.
+ */
+static bool groups_are_own(const struct look *k)
+{
+	const struct launch_reply *st = &k->facts->started;
+
+	if (st->host_init_uid == st->host_code_uid)
+		return ids_are(k->text, "Gid", (uint32_t)getegid());
+	return ids_are(k->text, "Gid", st->host_code_uid) && value_is(k->text, "Groups", "");
+}
+
 static int look_at_status(struct look *k)
 {
 	const struct launch_reply *started = &k->facts->started;
@@ -136,8 +149,8 @@ static int look_at_status(struct look *k)
 	r = read_text(k, k->code_dir, "status");
 	if (r < 0)
 		return r;
-	if (!ids_are(k->text, "Uid", started->host_code_uid))
-		return mismatch(k, "the code's uid");
+	if (!ids_are(k->text, "Uid", started->host_code_uid) || !groups_are_own(k))
+		return mismatch(k, "the code's ids");
 	r = expect(k, LAYER_CAPABILITIES, no_capabilities(k->text), "all five sets empty");
 	if (r >= 0)
 		r = expect(k, LAYER_NO_NEW_PRIVS, value_is(k->text, "NoNewPrivs", "1"), "set");
@@ -454,7 +467,8 @@ static const struct {
 	enum layer_id id;
 	const char *detail;
 } instead[] = {
-	{ LAYER_UID_SPLIT, "init and code share one uid; init cannot be traced or read" },
+	{ LAYER_UID_SPLIT, "init and code share one uid, and the user's groups stay; init cannot "
+	                   "be traced or read" },
 	{ LAYER_DEV_NODES, "the host's nodes are bound: boxes share their inodes" },
 	{ LAYER_CG_MEMORY, "no memory cgroup: resident memory is sampled every 50 ms; memfd pages "
 	                   "that nobody maps are not seen" },
