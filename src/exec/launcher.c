@@ -208,8 +208,13 @@ static int make_pipes(struct box_fds *ours, int theirs[LAUNCH_FDS])
 int launcher_send(struct launcher *l, const struct plan *plan, uint64_t *ret_id,
                   struct box_fds *ret_fds, struct err *err)
 {
-	int theirs[LAUNCH_FDS] = { FD_NONE, FD_NONE, FD_NONE, FD_NONE, FD_NONE };
-	struct launch_call call = { .kind = LAUNCH_START, .id = l->next_id, .once = l->once };
+	int theirs[LAUNCH_FDS] = { FD_NONE, FD_NONE, FD_NONE, FD_NONE, FD_NONE, FD_NONE };
+	struct launch_call call = { .kind = LAUNCH_START,
+		                    .id = l->next_id,
+		                    .once = l->once,
+		                    .fds = LAUNCH_FD_BIT(PLAN) | LAUNCH_FDS_STDIO |
+		                           LAUNCH_FD_BIT(CONTROL),
+		                    .watch = 1 };
 	struct box_fds ours;
 	int r;
 
@@ -223,7 +228,7 @@ int launcher_send(struct launcher *l, const struct plan *plan, uint64_t *ret_id,
 		return r;
 	r = make_pipes(&ours, theirs);
 	if (r >= 0)
-		r = sock_send(l->sock, &call, sizeof(call), theirs, LAUNCH_FDS);
+		r = sock_send(l->sock, &call, sizeof(call), theirs, LAUNCH_FD_CONTROL + 1);
 	close_all(theirs);
 	if (r < 0) {
 		box_fds_close(&ours);

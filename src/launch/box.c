@@ -23,6 +23,7 @@
 #include "base/fd.h"
 #include "launch/watch.h"
 #include "sys/file.h"
+#include "sys/sock.h"
 #include "sys/syscalls.h"
 
 #define REMOVE_WAIT_MS 1000
@@ -76,9 +77,10 @@ static int cgroup_layers(const struct cgroup_host *host, const struct plan *plan
 	return 0;
 }
 
-static int make_cgroup(struct cgroup_host *host, const struct plan *plan, uint32_t slot,
-                       struct box *b, uint32_t *layers, struct err *err)
+static int make_cgroup(struct box_host *bh, const struct plan *plan, uint32_t slot, struct box *b,
+                       uint32_t *layers, struct err *err)
 {
+	struct cgroup_host *host = &bh->cgroups;
 	const struct cgroup_limits limits = {
 		.memory_bytes = plan->memory_bytes,
 		.pids = plan->pids + 1, /* init is not the caller's */
@@ -94,6 +96,8 @@ static int make_cgroup(struct cgroup_host *host, const struct plan *plan, uint32
 	r = -ENOENT;
 	for (int i = 0; i < REOPEN_TRIES && r == -ENOENT; i++) {
 		if (i > 0) { /* another launcher ended and took the empty parent along */
+			if (bh->shared_root)
+				break; /* the host's files are out of our sight */
 			cgroup_host_close(host);
 			cgroup_host_open(&env, host);
 		}
@@ -148,12 +152,12 @@ static int clone_box(uint64_t flags, int cgroup_fd, int *ret_pidfd)
 	return pid;
 }
 
-static int write_proc(pid_t pid, const char *file, const char *text)
+static int write_proc(int proc_fd, pid_t pid, const char *file, const char *text)
 {
 	char path[64];
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
-	return file_write(AT_FDCWD, path, text);
+	(void)snprintf(path, sizeof(path), "%d/%s", (int)pid, file);
+	return file_write(proc_fd, path, text);
 }
 
 /* Root of a user namespace that does not have the boxes' ids. */
@@ -165,9 +169,11 @@ static int too_few_ids(int r, struct err *err)
 }
 
 /* No id of the box is 0, inside or outside; unprivileged there is one id, our own. */
-static int write_maps(pid_t pid, const struct plan *plan, const struct launch_reply *ids,
-                      bool privileged, struct err *err)
+static int write_maps(const struct box_host *host, pid_t pid, const struct plan *plan,
+                      const struct launch_reply *ids, struct err *err)
 {
+	bool privileged = host->privileged;
+	int proc = host->proc_fd;
 	char map[96];
 	int r = 0;
 
@@ -178,14 +184,14 @@ static int write_maps(pid_t pid, const struct plan *plan, const struct launch_re
 	else
 		(void)snprintf(map, sizeof(map), "%" PRIu32 " %" PRIu32 " 1\n", plan->code_id,
 		               (uint32_t)geteuid());
-	r = write_proc(pid, "uid_map", map);
+	r = write_proc(proc, pid, "uid_map", map);
 	if (r >= 0 && !privileged) {
-		r = write_proc(pid, "setgroups", "deny");
+		r = write_proc(proc, pid, "setgroups", "deny");
 		(void)snprintf(map, sizeof(map), "%" PRIu32 " %" PRIu32 " 1\n", plan->code_id,
 		               (uint32_t)getegid());
 	}
 	if (r >= 0)
-		r = write_proc(pid, "gid_map", map);
+		r = write_proc(proc, pid, "gid_map", map);
 	if (r == -EPERM && privileged) {
 		(void)err_set(err, ERR_UNSUPPORTED, -r, "map ids %" PRIu32 " and the next",
 		              ids->host_init_uid);
@@ -204,6 +210,8 @@ static int own_stdio(const int fds[LAUNCH_FDS], uint32_t uid)
 	for (int i = LAUNCH_FD_STDIN; i <= LAUNCH_FD_STDERR; i++) {
 		struct stat st;
 
+		if (fds[i] < 0)
+			continue;
 		if (fstat(fds[i], &st) < 0)
 			return -errno;
 		if (S_ISFIFO(st.st_mode) && fchown(fds[i], uid, uid) < 0)
@@ -240,6 +248,8 @@ static int spawn(const struct plan *plan, struct box_setup *s, struct box *b, in
 	for (size_t i = 0; i < ELEMENTSOF(namespaces); i++)
 		if (plan->layers & namespaces[i].layer)
 			flags |= namespaces[i].flag;
+	if (s->adopted && plan->layers & LAYER_BIT(NET_NS))
+		flags |= CLONE_NEWNET;
 	s->unshare_cgroup_ns = b->in_cgroup && !v2;
 	if (!s->unshare_cgroup_ns && plan->layers & LAYER_BIT(CGROUP_NS))
 		flags |= CLONE_NEWCGROUP;
@@ -298,10 +308,68 @@ static void fill_reply(struct launch_reply *reply, const struct cgroup_host *hos
 	}
 }
 
-static int start(struct cgroup_host *host, const struct plan *plan, struct box_setup *s,
+/* Ids of the box outside; the pipes of its stdio are the code's then. */
+static int choose_ids(const struct box_host *host, const struct box_setup *s, const struct box *b,
+                      struct launch_reply *reply, struct err *err)
+{
+	uint32_t slot = b->in_cgroup ? b->cgroup.slot : s->slot;
+	int r;
+
+	if (!host->privileged) {
+		reply->host_init_uid = reply->host_code_uid = (uint32_t)geteuid();
+		return 0;
+	}
+	reply->host_init_uid = s->plan->host_id_base + 2 * slot;
+	reply->host_code_uid = reply->host_init_uid + 1;
+	r = own_stdio(s->fds, reply->host_code_uid);
+	if (r == -EINVAL)
+		return too_few_ids(r, err);
+	return r < 0 ? err_set(err, ERR_SETUP, -r, "hand over stdio") : 0;
+}
+
+/* Before or behind init's mounting, as it comes: it waits for the rest inside. */
+static int order_fork(const struct box_order *o, const struct box_setup *s, struct box *b,
+                      int wait_fd, struct err *err)
+{
+	struct zygote_call call = { .has_plan = o->send_plan };
+	int fds[SOCK_FDS_MAX], n = ZYGOTE_FD_CGROUP, r = 0;
+
+	fds[ZYGOTE_FD_INIT] = b->pidfd;
+	fds[ZYGOTE_FD_CONTROL] = s->fds[LAUNCH_FD_CONTROL];
+	fds[ZYGOTE_FD_WAIT] = wait_fd;
+	if (b->in_cgroup)
+		r = cgroup_open_procs(&b->cgroup, fds + n);
+	if (r < 0)
+		return err_set(err, ERR_SETUP, -r, "open the box's cgroup");
+	call.n_cgroup = (uint32_t)r;
+	n += r;
+	if (o->send_plan)
+		fds[n++] = s->fds[LAUNCH_FD_PLAN];
+	r = sock_send(o->zygote_sock, &call, sizeof(call), fds, (size_t)n);
+	for (uint32_t i = 0; i < call.n_cgroup; i++)
+		(void)close(fds[ZYGOTE_FD_CGROUP + i]);
+	return r < 0 ? err_set(err, ERR_SETUP, -r, "talk to the zygote") : 0;
+}
+
+/* Both ends of what init and the code's process tell each other; the zygote's child has one. */
+static int pair_with_zygote(struct box_setup *s, int *ret_theirs, struct err *err)
+{
+	int pair[2], r = sock_pair(pair);
+
+	if (r < 0)
+		return err_set(err, ERR_SETUP, -r, "socket pair");
+	s->adopted = true;
+	s->to_code = s->from_code = pair[0];
+	*ret_theirs = pair[1];
+	return 0;
+}
+
+static int start(struct box_host *host, const struct box_order *o, struct box_setup *s,
                  struct box *b, struct launch_reply *reply, struct err *err)
 {
 	CLEANUP_FD int sync_read = FD_NONE, release = FD_NONE, dev = FD_NONE;
+	CLEANUP_FD int ours = FD_NONE, theirs = FD_NONE;
+	const struct plan *plan = o->plan;
 	uint32_t layers = 0;
 	int sync_pipe[2], r;
 
@@ -312,19 +380,13 @@ static int start(struct cgroup_host *host, const struct plan *plan, struct box_s
 		b->memory_limit = plan->memory_bytes;
 		s->scratch_max = plan->memory_bytes; /* nobody counts its pages */
 	}
-	if (s->privileged) {
-		uint32_t slot = b->in_cgroup ? b->cgroup.slot : s->slot;
-
-		reply->host_init_uid = plan->host_id_base + 2 * slot;
-		reply->host_code_uid = reply->host_init_uid + 1;
-		r = own_stdio(s->fds, reply->host_code_uid);
-		if (r == -EINVAL)
-			return too_few_ids(r, err);
-		if (r < 0)
-			return err_set(err, ERR_SETUP, -r, "hand over stdio");
-	} else {
-		reply->host_init_uid = reply->host_code_uid = (uint32_t)geteuid();
+	r = choose_ids(host, s, b, reply, err);
+	if (r >= 0 && o->zygote_sock >= 0) {
+		r = pair_with_zygote(s, &theirs, err);
+		ours = r < 0 ? FD_NONE : s->to_code;
 	}
+	if (r < 0)
+		return r;
 	s->dev_fd = dev = prepare_dev(plan, s->privileged, &layers, err);
 	if (dev < 0 && dev != FD_NONE)
 		return dev;
@@ -334,32 +396,38 @@ static int start(struct cgroup_host *host, const struct plan *plan, struct box_s
 	release = sync_pipe[1];
 	r = spawn(plan, s, b, release, &layers, err);
 	if (r >= 0)
-		r = write_maps(b->pid, plan, reply, s->privileged, err);
+		r = write_maps(host, b->pid, plan, reply, err);
 	if (r < 0)
 		return r;
 	if (write(release, "", 1) != 1)
 		return err_set(err, ERR_SETUP, errno, "release the box");
-	fill_reply(reply, host, b, layers);
+	if (s->adopted)
+		r = order_fork(o, s, b, theirs, err);
+	if (r < 0)
+		return r;
+	fill_reply(reply, &host->cgroups, b, layers);
 	return 0;
 }
 
-int box_start(struct cgroup_host *cgroups, const struct plan *plan, uint32_t slot,
-              const int fds[LAUNCH_FDS], int init_fd, struct box *ret, struct launch_reply *reply,
-              struct err *err)
+int box_start(struct box_host *host, const struct box_order *o, struct box *ret,
+              struct launch_reply *reply, struct err *err)
 {
-	struct box_setup s = { .plan = plan,
-		               .privileged = geteuid() == 0,
-		               .init_fd = init_fd,
-		               .slot = slot % plan->host_id_slots };
-	struct box b = { .pidfd = FD_NONE, .cpu_limit_ns = plan->cpu_ms * 1000000 };
+	struct box_setup s = { .plan = o->plan,
+		               .privileged = host->privileged,
+		               .shared_root = host->shared_root,
+		               .init_fd = host->init_fd,
+		               .slot = o->slot % o->plan->host_id_slots };
+	struct box b = { .pidfd = FD_NONE, .cpu_limit_ns = o->plan->cpu_ms * 1000000 };
 	int r;
 
-	memcpy(s.fds, fds, sizeof(s.fds));
-	r = start(cgroups, plan, &s, &b, reply, err);
+	memcpy(s.fds, o->fds, sizeof(s.fds));
+	r = start(host, o, &s, &b, reply, err);
 	if (r < 0) {
 		abandon(&b);
 		return r;
 	}
+	if (b.in_cgroup)
+		cgroup_park(&b.cgroup);
 	*ret = b;
 	return 0;
 }
@@ -378,11 +446,11 @@ static void keep_max(uint64_t *max, uint64_t v)
 }
 
 /* Without a cgroup the peaks are what the samples saw. */
-static void watch_by_sampling(struct box *b)
+static void watch_by_sampling(struct box *b, int proc_fd)
 {
 	struct watch_usage u;
 
-	watch_tree(b->pid, b->memory_limit, &u);
+	watch_tree(proc_fd, b->pid, b->memory_limit, &u);
 	keep_max(&b->usage.memory_peak, u.memory_bytes);
 	keep_max(&b->usage.cpu_ns, u.cpu_ns);
 	keep_max(&b->usage.pids_peak, u.tasks);
@@ -392,14 +460,14 @@ static void watch_by_sampling(struct box *b)
 		b->usage.memory_exceeded = 1;
 }
 
-void box_watch(struct box *b)
+void box_watch(struct box *b, int proc_fd)
 {
 	struct cgroup_usage u = { 0 };
 
 	if (b->in_cgroup)
 		cgroup_read_usage(&b->cgroup, &u);
 	if (b->memory_limit)
-		watch_by_sampling(b);
+		watch_by_sampling(b, proc_fd);
 	if (u.cpu_ns > b->cpu_limit_ns)
 		b->usage.cpu_exceeded = 1;
 	/* v1's OOM killer takes one process; the box is over all the same. */

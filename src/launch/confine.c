@@ -30,12 +30,49 @@
 #include "sys/syscalls.h"
 #include "sys/uapi/landlock.h"
 
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME 0x00000080
+#endif
 #ifndef PR_SET_THP_DISABLE
 #define PR_SET_THP_DISABLE 41
 #endif
 
-/* The descriptors that stay until exec, at numbers that stdio cannot clobber. */
-enum { CONTROL_AT = 3, WORKSPACE_AT = 4 };
+/* The descriptors that stay until the go, at numbers that stdio cannot clobber. */
+enum { CONTROL_AT = 3, WORKSPACE_AT = 4, REPORT_AT = BOX_REPORT_FD };
+
+/* A zygote's child puts itself in, while it still may: "0" is the writer. */
+int confine_cgroup(struct box_setup *s)
+{
+	for (size_t i = 0; i < s->n_cgroup_fds; i++)
+		if (write(s->cgroup_fds[i], "0", 1) != 1)
+			return err_set(&s->err, ERR_SETUP, errno, "enter the box's cgroup");
+	return 0;
+}
+
+/* All of init's at once but the pid namespace, which was there from the fork. */
+int confine_join(struct box_setup *s)
+{
+	static const struct {
+		uint32_t layer;
+		int flag;
+	} namespaces[] = {
+		{ LAYER_BIT(USER_NS), CLONE_NEWUSER }, { LAYER_BIT(MOUNT_NS), CLONE_NEWNS },
+		{ LAYER_BIT(NET_NS), CLONE_NEWNET },   { LAYER_BIT(IPC_NS), CLONE_NEWIPC },
+		{ LAYER_BIT(UTS_NS), CLONE_NEWUTS },   { LAYER_BIT(TIME_NS), CLONE_NEWTIME },
+		{ LAYER_BIT(CGROUP_NS), CLONE_NEWCGROUP },
+	};
+	int flags = 0;
+	char c;
+
+	if (read(s->from_code, &c, 1) != 1)
+		return err_set(&s->err, ERR_SETUP, EPIPE, "init ended");
+	for (size_t i = 0; i < ELEMENTSOF(namespaces); i++)
+		if (s->plan->layers & namespaces[i].layer)
+			flags |= namespaces[i].flag;
+	if (setns(s->pidfd, flags) < 0)
+		return err_set(&s->err, ERR_SETUP, errno, "join the box's namespaces");
+	return 0;
+}
 
 int confine_stdio(struct box_setup *s)
 {
@@ -46,25 +83,31 @@ int confine_stdio(struct box_setup *s)
 	to = fcntl(s->to_code, F_DUPFD_CLOEXEC, 100);
 	from = fcntl(s->from_code, F_DUPFD_CLOEXEC, 100);
 	for (int i = LAUNCH_FD_STDIN; i < LAUNCH_FDS; i++) {
-		high[i] = fcntl(s->fds[i], F_DUPFD_CLOEXEC, 100);
-		if (high[i] < 0)
+		high[i] = s->fds[i] < 0 ? FD_NONE : fcntl(s->fds[i], F_DUPFD_CLOEXEC, 100);
+		if (high[i] < 0 && s->fds[i] >= 0)
 			return err_set(&s->err, ERR_SETUP, errno, "move descriptors");
 	}
-	if (to < 0 || from < 0 || dup2(high[LAUNCH_FD_STDIN], 0) < 0 ||
-	    dup2(high[LAUNCH_FD_STDOUT], 1) < 0 || dup2(high[LAUNCH_FD_STDERR], 2) < 0 ||
-	    dup3(high[LAUNCH_FD_CONTROL], CONTROL_AT, O_CLOEXEC) < 0)
+	for (int i = LAUNCH_FD_STDIN; i <= LAUNCH_FD_STDERR; i++)
+		if (high[i] >= 0 && dup2(high[i], i - LAUNCH_FD_STDIN) < 0)
+			return err_set(&s->err, ERR_SETUP, errno, "place stdio");
+	if (to < 0 || from < 0 || dup3(high[LAUNCH_FD_CONTROL], CONTROL_AT, O_CLOEXEC) < 0)
 		return err_set(&s->err, ERR_SETUP, errno, "place the descriptors");
+	if (high[LAUNCH_FD_REPORT] >= 0 && dup2(high[LAUNCH_FD_REPORT], REPORT_AT) < 0)
+		return err_set(&s->err, ERR_SETUP, errno, "place the report's descriptor");
 	s->fds[LAUNCH_FD_CONTROL] = CONTROL_AT;
 	s->to_code = to;
 	s->from_code = from;
 	return 0;
 }
 
-static int loopback_up(struct box_setup *s)
+int confine_loopback(struct box_setup *s)
 {
 	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP };
-	CLEANUP_FD int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	CLEANUP_FD int fd = FD_NONE;
 
+	if (!s->plan->loopback)
+		return 0;
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
 		return err_set(&s->err, ERR_SETUP, errno, "bring up loopback");
 	return 0;
@@ -81,8 +124,7 @@ int confine_network(struct box_setup *s)
 	if (s->plan->layers & LAYER_BIT(NET_NS)) {
 		if (unshare(CLONE_NEWNET) < 0)
 			return err_set(&s->err, ERR_SETUP, errno, "make a network namespace");
-		if (s->plan->loopback)
-			r = loopback_up(s);
+		r = confine_loopback(s);
 	}
 	if (r >= 0 && write(s->to_code, "", 1) != 1)
 		return err_set(&s->err, ERR_SETUP, errno, "tell init");
@@ -196,7 +238,8 @@ int confine_caps(struct box_setup *s)
 /* Really closed, not only marked for exec. */
 int confine_fds(struct box_setup *s)
 {
-	int r = sys_close_range(WORKSPACE_AT + 1, ~0U, 0);
+	bool report = s->fds[LAUNCH_FD_REPORT] >= 0;
+	int r = sys_close_range(report ? REPORT_AT + 1 : WORKSPACE_AT + 1, ~0U, 0);
 
 	if (r < 0)
 		return err_set(&s->err, ERR_SETUP, -r, "close_range");

@@ -96,7 +96,7 @@ static int bind_node(int dir, size_t i)
 	return sys_move_mount(tree, target, "");
 }
 
-static int bind_nodes(struct box_setup *s, const char *path)
+int dev_bind_nodes(struct box_setup *s, const char *path)
 {
 	CLEANUP_FD int dir = sys_openat2(s->root_fd, path + 1, O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
 	                                 RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS);
@@ -127,9 +127,14 @@ static int mount_pts(struct box_setup *s, const char *path)
 	return mount_onto(s, fd, pts);
 }
 
+/* Of a shared root that binds the host's nodes, the nodes are there already. */
 int dev_attach(struct box_setup *s, const char *path)
 {
-	int r = s->dev_fd >= 0 ? mount_onto(s, s->dev_fd, path) : bind_nodes(s, path);
+	int r = 0;
 
+	if (s->dev_fd >= 0)
+		r = mount_onto(s, s->dev_fd, path);
+	else if (!s->shared_root)
+		r = dev_bind_nodes(s, path);
 	return r < 0 ? r : mount_pts(s, path);
 }

@@ -2,7 +2,7 @@
 
 /*
  * brig-init: pid 1 of a box. It has no capability and, in a privileged box, its own uid. It reaps,
- * waits for the main process, pid 2, tells the caller how that ended and exits; the kernel
+ * waits for the main process, tells the caller how that ended and exits; the kernel
  * then kills everything else in the pid namespace. User code never talks to it.
  */
 
@@ -18,8 +18,6 @@
 #include <unistd.h>
 
 #include "model/launch_msg.h"
-
-#define MAIN_PID 2 /* the set-up forks the code's process first */
 
 static int send_report(const struct box_report *rep)
 {
@@ -65,22 +63,53 @@ static void read_io(struct box_report *rep)
 	rep->written_bytes = number_after(text, "wchar: ");
 }
 
+/* A zygote's child is not ours yet. SIGCHLD is blocked outside sigsuspend, so none is missed. */
+static void pause_for_child(void)
+{
+	sigset_t none;
+
+	(void)sigemptyset(&none);
+	(void)sigsuspend(&none);
+}
+
+static void on_child(int sig)
+{
+	(void)sig;
+}
+
+static void block_sigchld(void)
+{
+	struct sigaction sa = { .sa_handler = on_child };
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGCHLD);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	(void)sigaction(SIGCHLD, &sa, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	struct box_report rep = { .kind = BOX_INIT_READY };
+	pid_t code;
 	int status = 0;
 
-	if (argc == 2) /* what the set-up put in place, after the code's process had left it */
-		rep.layers = (uint32_t)number_after(argv[1], "");
-
+	if (argc != 3)
+		return 1;
+	/* What the set-up put in place, after the code's process had left it. */
+	rep.layers = (uint32_t)number_after(argv[1], "");
+	code = (pid_t)number_after(argv[2], "");
+	block_sigchld();
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || send_report(&rep) < 0)
 		return 1;
 	for (;;) {
 		pid_t pid = waitpid(-1, &status, 0);
 
-		if (pid == MAIN_PID)
+		if (pid == code)
 			break;
-		if (pid < 0 && errno != EINTR)
+		if (pid < 0 && errno == ECHILD)
+			pause_for_child();
+		else if (pid < 0 && errno != EINTR)
 			return 1;
 	}
 	rep = (struct box_report){ .kind = BOX_EXITED, .wait_status = status };

@@ -10,40 +10,59 @@
  * the box is left. When the socket closes (the caller is gone, however it died) every box is killed
  * and removed before it exits; when it is killed itself, its boxes die by their parent-death
  * signal.
+ *
+ * Started for one run it makes that box and leaves. One that stays is first told a plan to keep:
+ * from then on its root is that plan's image (template.c), and zygotes of kept plans are its
+ * children.
  */
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "launch/box.h"
 #include "launch/init_image.h"
-#include "model/plan_wire.h"
+#include "launch/keep.h"
 #include "sys/sock.h"
 #include "sys/syscalls.h"
 
 #define SWEEP_AGE_S 10 /* a live box has a task within milliseconds */
 #define SEALS       (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
+#define EVENTS_MAX  64
+
 struct launcher {
-	struct cgroup_host cgroups;
-	int init_fd;
-	struct box boxes[LAUNCH_BOXES_MAX];
-	size_t n_boxes; /* the first n are in use */
-	bool once;      /* leave after the last box */
+	struct box_host host;
+	int epoll;
+	struct box boxes[LAUNCH_BOXES_MAX]; /* by id, modulo */
+	uint32_t watched[LAUNCH_BOXES_MAX]; /* the first n_watched: indexes of boxes */
+	size_t n_boxes, n_watched;
+	bool once; /* leave after the last box */
 	bool swept;
-	struct plan_store store;
+	struct kept_plan kept[LAUNCH_PLANS_MAX], single; /* single: of the call at hand */
+	struct zygote zygotes[ZYGOTES_MAX];
 };
 
-static struct launcher launcher; /* static: a million bytes that are touched only when used */
+static struct launcher launcher; /* static: millions of bytes that are touched only when used */
+
+/* What an event is about; the index goes into the lower half. */
+enum tag { TAG_CALLER = 0, TAG_BOX, TAG_ZYGOTE, TAG_ZYGOTE_END };
+
+static int observe(struct launcher *l, int fd, enum tag tag, size_t index)
+{
+	struct epoll_event ev = { .events = EPOLLIN,
+		                  .data.u64 = (uint64_t)tag << 32 | (uint32_t)index };
+
+	return sys_ret(epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &ev));
+}
 
 /* brig-init lives in this program's data; a sealed memfd of it cannot be changed by anybody. */
 static int make_init_fd(struct err *err)
@@ -65,80 +84,234 @@ static int make_init_fd(struct err *err)
 	return fd_take(&fd);
 }
 
-struct mapping {
-	void *p;
-	size_t n;
-};
-
-static void unmap(struct mapping *m)
+static size_t index_of(uint64_t id)
 {
-	if (m->p)
-		(void)munmap(m->p, m->n);
+	return (size_t)(id % LAUNCH_BOXES_MAX);
 }
 
-/* Sealed first, mapped after: nobody can change the bytes between check and use. */
-static int map_plan(int fd, struct mapping *ret, struct err *err)
+static struct box *find_box(struct launcher *l, uint64_t id)
 {
-	struct stat st;
-	void *p;
-	int seals = fcntl(fd, F_GET_SEALS);
+	struct box *b = &l->boxes[index_of(id)];
 
-	if (seals < 0 || (seals & SEALS) != SEALS)
-		return err_set(err, ERR_INVALID, EPROTO, "the plan is not sealed");
-	if (fstat(fd, &st) < 0)
-		return err_set(err, ERR_INTERNAL, errno, "fstat the plan");
-	if (st.st_size <= 0 || (uint64_t)st.st_size > PLAN_BYTES_MAX)
-		return err_set(err, ERR_LIMIT, EFBIG, "plan of %lld bytes", (long long)st.st_size);
-	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
-	if (p == MAP_FAILED)
-		return err_set(err, ERR_INTERNAL, errno, "map the plan");
-	*ret = (struct mapping){ p, (size_t)st.st_size };
+	return b->pid && b->id == id ? b : NULL;
+}
+
+static void watch(struct launcher *l, struct box *b)
+{
+	if (b->watched)
+		return;
+	b->watched = true;
+	l->watched[l->n_watched++] = (uint32_t)(b - l->boxes);
+}
+
+static void unwatch(struct launcher *l, struct box *b)
+{
+	size_t i = 0;
+
+	if (!b->watched)
+		return;
+	while (l->watched[i] != (uint32_t)(b - l->boxes))
+		i++;
+	l->watched[i] = l->watched[--l->n_watched];
+}
+
+static struct zygote *zygote_of(struct launcher *l, uint32_t plan)
+{
+	for (size_t i = 0; i < ZYGOTES_MAX; i++) {
+		struct zygote *z = &l->zygotes[i];
+
+		if (z->pid && z->plan == plan && z->ready && !z->leaving)
+			return z;
+	}
+	return NULL;
+}
+
+/* The plan of a START: attached, or kept. */
+static int plan_of(struct launcher *l, const struct launch_call *call, const int fds[LAUNCH_FDS],
+                   const struct plan **ret, struct err *err)
+{
+	int r;
+
+	if (call->plan == 0) {
+		if (fds[LAUNCH_FD_PLAN] < 0)
+			return err_set(err, ERR_INVALID, EPROTO, "no plan");
+		r = plan_map(fds[LAUNCH_FD_PLAN], &l->single, err);
+		*ret = &l->single.plan;
+		return r;
+	}
+	if (call->plan > LAUNCH_PLANS_MAX || !l->kept[call->plan - 1].used)
+		return err_set(err, ERR_INVALID, ENOENT, "no plan %u is kept", call->plan);
+	*ret = &l->kept[call->plan - 1].plan;
 	return 0;
 }
 
-static int start_box(struct launcher *l, const struct launch_call *call, struct sock_msg *msg,
-                     struct launch_reply *reply)
+static int choose_zygote(struct launcher *l, const struct launch_call *call, int *ret_sock,
+                         struct err *err)
 {
-	CLEANUP(unmap) struct mapping bytes = { 0 };
-	struct box *b = &l->boxes[l->n_boxes];
+	struct zygote *z = call->zygote ? zygote_of(l, call->zygote - 1) : NULL;
+
+	*ret_sock = z ? z->sock : FD_NONE;
+	if (call->zygote && !z)
+		return err_set(err, ERR_SETUP, ESRCH, "the zygote is not there");
+	return 0;
+}
+
+static int start_box(struct launcher *l, const struct launch_call *call,
+                     const int fds[LAUNCH_FDS], struct launch_reply *reply)
+{
+	struct box *b = &l->boxes[index_of(call->id)];
+	struct box_order order = { .slot = call->slot,
+		                   .fds = fds,
+		                   .send_plan = call->zygote && call->plan != call->zygote };
 	struct err *err = &reply->err;
-	struct plan plan;
 	int r;
 
-	if (msg->n_fds != LAUNCH_FDS)
-		return err_set(err, ERR_INVALID, EPROTO, "a launch needs %d descriptors",
-		               LAUNCH_FDS);
-	if (l->n_boxes == LAUNCH_BOXES_MAX)
-		return err_set(err, ERR_LIMIT, EAGAIN, "%d boxes are alive", LAUNCH_BOXES_MAX);
-	r = map_plan(msg->fds[LAUNCH_FD_PLAN], &bytes, err);
-	if (r < 0)
-		return r;
-	r = plan_decode(bytes.p, bytes.n, &l->store, &plan, err);
-	if (r < 0)
-		return r;
-	r = box_start(&l->cgroups, &plan, call->slot, msg->fds, l->init_fd, b, reply, err);
+	if (fds[LAUNCH_FD_CONTROL] < 0)
+		return err_set(err, ERR_INVALID, EPROTO, "a launch needs a control socket");
+	if (b->pid)
+		return err_set(err, ERR_LIMIT, EAGAIN, "the id is in use; %d boxes at most",
+		               LAUNCH_BOXES_MAX);
+	r = choose_zygote(l, call, &order.zygote_sock, err);
+	if (r >= 0)
+		r = plan_of(l, call, fds, &order.plan, err);
+	if (r >= 0)
+		r = box_start(&l->host, &order, b, reply, err);
+	plan_unmap(&l->single);
 	if (r < 0)
 		return r;
 	b->id = call->id;
 	l->n_boxes++;
 	l->once = call->once;
+	if (call->watch)
+		watch(l, b);
+	r = observe(l, b->pidfd, TAG_BOX, index_of(call->id));
+	if (r < 0) {
+		box_kill(b);
+		box_end(b);
+		b->pid = 0;
+		l->n_boxes--;
+		return err_set(err, ERR_SETUP, -r, "watch over the box");
+	}
 	return b->pidfd;
 }
 
-static int answer_start(struct launcher *l, const struct launch_call *call, struct sock_msg *msg)
+static int answer_start(struct launcher *l, const struct launch_call *call,
+                        const int fds[LAUNCH_FDS])
 {
 	struct launch_reply reply = { .id = call->id };
-	int pidfd = start_box(l, call, msg, &reply);
+	int pidfd = start_box(l, call, fds, &reply);
 
 	reply.kind = pidfd < 0 ? LAUNCH_FAILED : LAUNCH_STARTED;
 	return sock_send(LAUNCH_SOCKET_FD, &reply, sizeof(reply), &pidfd, pidfd < 0 ? 0 : 1);
 }
 
-static void kill_box(struct launcher *l, uint64_t id)
+static int add_zygote(struct launcher *l, uint32_t plan, struct err *err)
 {
-	for (size_t i = 0; i < l->n_boxes; i++)
-		if (l->boxes[i].id == id)
-			box_kill(&l->boxes[i]);
+	size_t i = 0;
+	int r;
+
+	while (i < ZYGOTES_MAX && l->zygotes[i].pid)
+		i++;
+	if (i == ZYGOTES_MAX)
+		return err_set(err, ERR_LIMIT, EAGAIN, "too many zygotes");
+	r = zygote_start(&l->kept[plan], plan, &l->zygotes[i], err);
+	if (r < 0)
+		return r;
+	r = observe(l, l->zygotes[i].sock, TAG_ZYGOTE, i);
+	if (r >= 0)
+		r = observe(l, l->zygotes[i].pidfd, TAG_ZYGOTE_END, i);
+	if (r >= 0)
+		return 0;
+	zygote_stop(&l->zygotes[i]);
+	return err_set(err, ERR_SETUP, -r, "watch over the zygote");
+}
+
+/* A plan that is there already is only given a new zygote. */
+static int keep_plan(struct launcher *l, const struct launch_call *call, const int fds[LAUNCH_FDS],
+                     struct err *err)
+{
+	struct kept_plan *k = &l->kept[call->plan % LAUNCH_PLANS_MAX];
+	int r = 0;
+
+	if (call->plan >= LAUNCH_PLANS_MAX || (!k->used && fds[LAUNCH_FD_PLAN] < 0))
+		return err_set(err, ERR_INVALID, EPROTO, "no plan to keep");
+	if (!k->used) {
+		k->fd = fcntl(fds[LAUNCH_FD_PLAN], F_DUPFD_CLOEXEC, 0);
+		if (k->fd < 0)
+			return err_set(err, ERR_SETUP, errno, "keep the plan");
+		r = plan_map(k->fd, k, err);
+		if (r >= 0 && !l->host.shared_root)
+			r = template_make(&l->host, &k->plan, err);
+		if (r < 0) {
+			k->fd = fd_close(k->fd);
+			return r;
+		}
+		k->used = true;
+	}
+	return call->zygote ? add_zygote(l, call->plan, err) : 0;
+}
+
+static int answer_keep(struct launcher *l, const struct launch_call *call,
+                       const int fds[LAUNCH_FDS])
+{
+	struct launch_reply reply = { .kind = LAUNCH_KEPT, .id = call->id, .plan = call->plan };
+
+	if (keep_plan(l, call, fds, &reply.err) < 0)
+		reply.kind = LAUNCH_FAILED;
+	else if (call->zygote)
+		return 0; /* when it is ready */
+	return sock_send(LAUNCH_SOCKET_FD, &reply, sizeof(reply), NULL, 0);
+}
+
+/* The attached descriptors at their places; -EPROTO when the count is wrong. */
+static int sort_fds(const struct launch_call *call, const struct sock_msg *msg,
+                    int ret[LAUNCH_FDS])
+{
+	size_t n = 0;
+
+	for (unsigned i = 0; i < LAUNCH_FDS; i++) {
+		ret[i] = FD_NONE;
+		if (!(call->fds & 1u << i))
+			continue;
+		if (n == msg->n_fds)
+			return -EPROTO;
+		ret[i] = msg->fds[n++];
+	}
+	return n == msg->n_fds ? 0 : -EPROTO;
+}
+
+static int obey(struct launcher *l, const struct launch_call *call, const struct sock_msg *msg)
+{
+	struct box *b = find_box(l, call->id);
+	int fds[LAUNCH_FDS];
+	int r = sort_fds(call, msg, fds);
+
+	if (r < 0)
+		return r;
+	switch (call->kind) {
+	case LAUNCH_START:
+		return answer_start(l, call, fds);
+	case LAUNCH_KEEP:
+		return answer_keep(l, call, fds);
+	case LAUNCH_KILL:
+		if (b)
+			box_kill(b);
+		return 0;
+	case LAUNCH_WATCH:
+		if (b)
+			watch(l, b);
+		return 0;
+	default:
+		return -EPROTO;
+	}
+}
+
+/* While the first box sets itself up we have nothing to do. */
+static void sweep_once(struct launcher *l)
+{
+	if (!l->swept)
+		cgroup_host_sweep(&l->host.cgroups, SWEEP_AGE_S);
+	l->swept = true;
 }
 
 /* Returns 0 to go on, 1 when the caller is gone, -errno when it talks nonsense. */
@@ -152,71 +325,108 @@ static int serve_socket(struct launcher *l)
 		return r;
 	if (msg.len == 0)
 		return 1;
-	r = -EPROTO;
-	if (msg.len == sizeof(call) && call.kind == LAUNCH_START)
-		r = answer_start(l, &call, &msg);
-	else if (msg.len == sizeof(call) && call.kind == LAUNCH_KILL)
-		r = (kill_box(l, call.id), 0);
+	r = msg.len == sizeof(call) ? obey(l, &call, &msg) : -EPROTO;
 	sock_msg_close(&msg);
+	if (r == 0)
+		sweep_once(l);
 	return r;
 }
 
-static void finish_box(struct launcher *l, size_t i)
+/* Returns 1 when there is nothing more to do. */
+static int finish_box(struct launcher *l, size_t i)
 {
 	struct launch_reply reply = { .kind = LAUNCH_ENDED, .id = l->boxes[i].id };
 
 	box_end(&l->boxes[i]);
 	reply.usage = l->boxes[i].usage;
-	l->boxes[i] = l->boxes[--l->n_boxes];
+	unwatch(l, &l->boxes[i]);
+	l->boxes[i].pid = 0;
+	l->n_boxes--;
 	(void)sock_send(LAUNCH_SOCKET_FD, &reply, sizeof(reply), NULL, 0);
+	return l->once && !l->n_boxes;
 }
 
-/* While the first box sets itself up we have nothing to do. */
-static void sweep_once(struct launcher *l)
+/* Its predecessor ends when it sees its socket closed. */
+static int zygote_ready(struct launcher *l, struct zygote *z)
 {
-	if (!l->swept)
-		cgroup_host_sweep(&l->cgroups, SWEEP_AGE_S);
-	l->swept = true;
+	struct launch_reply reply = { .kind = LAUNCH_KEPT, .plan = z->plan };
+	struct zygote *old = zygote_of(l, z->plan);
+	char c;
+
+	if (recv(z->sock, &c, 1, MSG_DONTWAIT) != 1) { /* its end is another event */
+		(void)epoll_ctl(l->epoll, EPOLL_CTL_DEL, z->sock, NULL);
+		return 0;
+	}
+	if (old) {
+		old->leaving = true;
+		old->sock = fd_close(old->sock);
+	}
+	z->ready = true;
+	return sock_send(LAUNCH_SOCKET_FD, &reply, sizeof(reply), NULL, 0);
 }
 
+static int zygote_ended(struct zygote *z)
+{
+	struct launch_reply reply = { .kind = LAUNCH_ZYGOTE_LOST, .plan = z->plan };
+	bool expected = z->leaving;
+
+	zygote_stop(z);
+	if (expected)
+		return 0;
+	(void)err_set(&reply.err, ERR_SETUP, 0, "the zygote of plan %u ended", z->plan);
+	return sock_send(LAUNCH_SOCKET_FD, &reply, sizeof(reply), NULL, 0);
+}
+
+static int handle(struct launcher *l, uint64_t event)
+{
+	size_t i = (uint32_t)event;
+
+	switch ((enum tag)(event >> 32)) {
+	case TAG_CALLER:
+		return serve_socket(l);
+	case TAG_BOX:
+		return finish_box(l, i);
+	case TAG_ZYGOTE:
+		return zygote_ready(l, &l->zygotes[i]);
+	case TAG_ZYGOTE_END:
+		return zygote_ended(&l->zygotes[i]);
+	}
+	return -EPROTO;
+}
+
+/* Returns 1 when the work is done or the caller is gone. */
 static int serve(struct launcher *l)
 {
-	static struct pollfd polls[LAUNCH_BOXES_MAX + 1];
+	struct epoll_event events[EVENTS_MAX];
+	int r = observe(l, LAUNCH_SOCKET_FD, TAG_CALLER, 0);
 
-	for (;;) {
-		size_t n = l->n_boxes;
-		int r;
+	while (r == 0) {
+		int n = epoll_wait(l->epoll, events, EVENTS_MAX, l->n_watched ? WATCH_MS : -1);
 
-		polls[0] = (struct pollfd){ .fd = LAUNCH_SOCKET_FD, .events = POLLIN };
-		for (size_t i = 0; i < n; i++)
-			polls[i + 1] = (struct pollfd){ .fd = l->boxes[i].pidfd, .events = POLLIN };
-		r = poll(polls, n + 1, n ? WATCH_MS : -1);
-		if (r < 0 && errno != EINTR)
+		if (n < 0 && errno != EINTR)
 			return -errno;
-		for (size_t i = n; i-- > 0;) { /* downward: finish_box() moves the last one in */
-			if (polls[i + 1].revents)
-				finish_box(l, i);
-			else
-				box_watch(&l->boxes[i]);
-		}
-		if (l->once && n && !l->n_boxes)
-			return 1;
-		if (r > 0 && polls[0].revents) {
-			r = serve_socket(l);
-			if (r != 0)
-				return r;
-			sweep_once(l);
-		}
+		for (int i = 0; i < n && r == 0; i++)
+			r = handle(l, events[i].data.u64);
+		for (size_t i = 0; i < l->n_watched; i++)
+			box_watch(&l->boxes[l->watched[i]], l->host.proc_fd);
 	}
+	return r;
 }
 
 static void end_all(struct launcher *l)
 {
-	for (size_t i = 0; i < l->n_boxes; i++)
-		box_kill(&l->boxes[i]);
-	for (size_t i = 0; i < l->n_boxes; i++)
+	for (size_t i = 0; i < LAUNCH_BOXES_MAX && l->n_boxes; i++)
+		if (l->boxes[i].pid)
+			box_kill(&l->boxes[i]);
+	for (size_t i = 0; i < ZYGOTES_MAX; i++)
+		zygote_stop(&l->zygotes[i]);
+	for (size_t i = 0; i < LAUNCH_BOXES_MAX && l->n_boxes; i++) {
+		if (!l->boxes[i].pid)
+			continue;
 		box_end(&l->boxes[i]);
-	cgroup_host_remove(&l->cgroups);
+		l->n_boxes--;
+	}
+	cgroup_host_remove(&l->host.cgroups);
 }
 
 int main(void)
@@ -228,6 +438,7 @@ int main(void)
 		                        .privileged = geteuid() == 0 };
 	int r;
 
+	l->host.privileged = env.privileged;
 	/* A terminal's Ctrl-C reaches the whole foreground group; the caller decides what it means.
 	 */
 	(void)signal(SIGINT, SIG_IGN);
@@ -240,9 +451,13 @@ int main(void)
 	if (env.privileged) /* an ordinary user's launcher must be able to write its child's id maps
 	                     */
 		(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-	cgroup_host_open(&env, &l->cgroups);
-	l->init_fd = make_init_fd(&failure.err);
-	if (l->init_fd < 0) {
+	cgroup_host_open(&env, &l->host.cgroups);
+	l->host.proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	l->epoll = epoll_create1(EPOLL_CLOEXEC);
+	l->host.init_fd = make_init_fd(&failure.err);
+	if (l->host.init_fd < 0 || l->host.proc_fd < 0 || l->epoll < 0) {
+		if (l->host.init_fd >= 0)
+			(void)err_set(&failure.err, ERR_SETUP, errno, "open /proc");
 		(void)sock_send(LAUNCH_SOCKET_FD, &failure, sizeof(failure), NULL, 0);
 		return 1;
 	}

@@ -6,8 +6,9 @@
  * without following any link. Until pivot_root the host's tree is still there underneath.
  *
  * Everything that code can write lies on one more tmpfs, so that one superblock is the quota. It is
- * mounted on the host's /proc, in our namespace only, because parts of a mount can be cloned only
- * while it is mounted somewhere; it leaves with the old root.
+ * mounted on /proc, in our namespace only, because parts of a mount can be cloned only while it is
+ * mounted somewhere. It leaves with the old root, or, where the root was there before the box, it
+ * lies below the box's procfs for good.
  */
 
 #include <errno.h>
@@ -82,8 +83,7 @@ static int new_tmpfs(const char *size, const char *inodes, const char *mode, uns
 	return r < 0 ? r : sys_fsmount(fs, attrs);
 }
 
-/* A directory or an empty file to mount on, when the path is not there yet. */
-static int ensure_target(struct box_setup *s, const char *path, bool directory)
+int mounts_target(struct box_setup *s, const char *path, bool directory)
 {
 	const char *leaf;
 	CLEANUP_FD int dir = open_parent(s, path, &leaf), fd = FD_NONE;
@@ -163,7 +163,7 @@ static int op_bind(struct box_setup *s, const struct fs_op *op)
 	r = sys_mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE,
 	                      MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 	if (r >= 0)
-		r = ensure_target(s, op->path, S_ISDIR(st.st_mode));
+		r = mounts_target(s, op->path, S_ISDIR(st.st_mode));
 	return r < 0 ? r : mount_onto(s, tree, op->path);
 }
 
@@ -183,14 +183,13 @@ static int op_scratch(struct box_setup *s, const struct fs_op *op)
 		return tree;
 	r = op->noexec ? sys_mount_setattr(tree, "", AT_EMPTY_PATH, MOUNT_ATTR_NOEXEC) : 0;
 	if (r >= 0)
-		r = ensure_target(s, op->path, true);
+		r = mounts_target(s, op->path, true);
 	return r < 0 ? r : mount_onto(s, tree, op->path);
 }
 
-static int op_proc(struct box_setup *s, const struct fs_op *op)
+int mounts_new_proc(void)
 {
-	CLEANUP_FD int fs = sys_fsopen("proc"), fd = FD_NONE;
-	struct statfs st;
+	CLEANUP_FD int fs = sys_fsopen("proc");
 	int r;
 
 	if (fs < 0)
@@ -200,7 +199,15 @@ static int op_proc(struct box_setup *s, const struct fs_op *op)
 		r = sys_fsconfig_create(fs);
 	if (r < 0)
 		return r;
-	fd = sys_fsmount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+	return sys_fsmount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+}
+
+static int op_proc(struct box_setup *s, const struct fs_op *op)
+{
+	CLEANUP_FD int fd = mounts_new_proc();
+	struct statfs st;
+	int r;
+
 	if (fd < 0)
 		return fd;
 	if (fstatfs(fd, &st) < 0 || st.f_type != PROC_MAGIC)
@@ -208,7 +215,7 @@ static int op_proc(struct box_setup *s, const struct fs_op *op)
 	s->sysctl_fd = openat(fd, "sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (s->sysctl_fd < 0)
 		return -errno;
-	r = ensure_target(s, op->path, true);
+	r = mounts_target(s, op->path, true);
 	return r < 0 ? r : mount_onto(s, fd, op->path);
 }
 
@@ -268,7 +275,7 @@ static int op_readonly(struct box_setup *s, const struct fs_op *op)
 
 static int op_dev(struct box_setup *s, const struct fs_op *op)
 {
-	int r = ensure_target(s, op->path, true);
+	int r = mounts_target(s, op->path, true);
 
 	return r < 0 ? r : dev_attach(s, op->path);
 }
@@ -293,9 +300,18 @@ static bool is_mask(const struct fs_op *op)
 	return op->kind == FS_OP_MASK || op->kind == FS_OP_READONLY;
 }
 
-static int run_ops(struct box_setup *s, bool masks)
+size_t image_ops(const struct plan *plan)
 {
-	for (size_t i = 0; i < s->plan->n_fs; i++) {
+	size_t n = 0;
+
+	while (n < plan->n_fs && plan->fs[n].kind != FS_OP_PROC)
+		n++;
+	return n;
+}
+
+static int run_ops(struct box_setup *s, size_t from, size_t to, bool masks)
+{
+	for (size_t i = from; i < to; i++) {
 		const struct fs_op *op = &s->plan->fs[i];
 		int r;
 
@@ -306,6 +322,11 @@ static int run_ops(struct box_setup *s, bool masks)
 			return op_error(s, r, ops[op->kind].what, op->path);
 	}
 	return 0;
+}
+
+int mounts_run(struct box_setup *s, size_t from, size_t to)
+{
+	return run_ops(s, from, to, /* masks= */ false);
 }
 
 static int attach_tmpfs(struct box_setup *s, int fd, const char *at, const char *what)
@@ -337,22 +358,32 @@ static int make_scratch(struct box_setup *s)
 	return 0;
 }
 
+/* A tmpfs of our own on top of everything, as root_fd. */
+int mounts_new_root(struct box_setup *s)
+{
+	s->root_fd =
+		new_tmpfs(ROOT_SIZE, ROOT_INODES, "0755", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	return attach_tmpfs(s, s->root_fd, "/", "the new root");
+}
+
+static int open_shared_root(struct box_setup *s)
+{
+	s->root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return s->root_fd < 0 ? op_error(s, -errno, "open", "the root") : 0;
+}
+
 int setup_mounts(struct box_setup *s)
 {
-	int r = sys_mount_private("/");
+	int r = s->shared_root ? 0 : sys_mount_private("/");
 
 	s->root_fd = s->sysctl_fd = FD_NONE;
 	if (r < 0)
 		return op_error(s, r, "make private", "/");
 	r = make_scratch(s);
-	if (r < 0)
-		return r;
-	s->root_fd =
-		new_tmpfs(ROOT_SIZE, ROOT_INODES, "0755", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
-	r = attach_tmpfs(s, s->root_fd, "/", "the new root");
-	if (r < 0)
-		return r;
-	r = run_ops(s, /* masks= */ false);
+	if (r >= 0)
+		r = s->shared_root ? open_shared_root(s) : mounts_new_root(s);
+	if (r >= 0)
+		r = mounts_run(s, s->shared_root ? image_ops(s->plan) : 0, s->plan->n_fs);
 	if (r < 0)
 		return r;
 	if (s->sysctl_fd < 0)
@@ -365,7 +396,20 @@ int setup_masks(struct box_setup *s)
 {
 	if (fchdir(s->root_fd) < 0)
 		return op_error(s, -errno, "enter", "the new root");
-	return run_ops(s, /* masks= */ true);
+	return run_ops(s, 0, s->plan->n_fs, /* masks= */ true);
+}
+
+int mounts_pivot(struct box_setup *s)
+{
+	char cwd[8];
+
+	if (fchdir(s->root_fd) < 0)
+		return err_set(&s->err, ERR_SETUP, errno, "enter the new root");
+	if (sys_pivot_root(".", ".") < 0)
+		return err_set(&s->err, ERR_SETUP, errno, "pivot_root");
+	if (chdir("/") < 0 || !getcwd(cwd, sizeof(cwd)) || cwd[0] != '/' || cwd[1])
+		return err_set(&s->err, ERR_SETUP, errno, "the new root is not \"/\"");
+	return 0;
 }
 
 /* Devices stay usable on a read-only mount. */

@@ -70,7 +70,7 @@ static int split_ids(struct box_setup *s)
 	return 0;
 }
 
-static int join_keyring(struct box_setup *s)
+int join_keyring(struct box_setup *s)
 {
 	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0)
 		return err_set(&s->err, ERR_SETUP, errno, "join a new session keyring");
@@ -86,15 +86,7 @@ static int own_cgroup_ns(struct box_setup *s)
 
 static int pivot(struct box_setup *s)
 {
-	char cwd[8];
-
-	if (fchdir(s->root_fd) < 0)
-		return err_set(&s->err, ERR_SETUP, errno, "enter the new root");
-	if (sys_pivot_root(".", ".") < 0)
-		return err_set(&s->err, ERR_SETUP, errno, "pivot_root");
-	if (chdir("/") < 0 || !getcwd(cwd, sizeof(cwd)) || cwd[0] != '/' || cwd[1])
-		return err_set(&s->err, ERR_SETUP, errno, "the new root is not \"/\"");
-	return 0;
+	return s->shared_root ? 0 : mounts_pivot(s);
 }
 
 /*
@@ -104,7 +96,7 @@ static int pivot(struct box_setup *s)
  */
 static int detach_old_root(struct box_setup *s)
 {
-	int r = sys_umount_detach(".");
+	int r = s->shared_root ? 0 : sys_umount_detach(".");
 
 	return r < 0 ? err_set(&s->err, ERR_SETUP, -r, "detach the old root") : 0;
 }
@@ -115,6 +107,8 @@ static int join_network(struct box_setup *s)
 	CLEANUP_FD int fd = FD_NONE;
 	char c;
 
+	if (s->adopted) /* clone3 made it, with the others */
+		return 0;
 	if (read(s->from_code, &c, 1) != 1)
 		return err_set(&s->err, ERR_SETUP, EPIPE, "the code's process ended");
 	if (!(s->plan->layers & LAYER_BIT(NET_NS)))
@@ -155,7 +149,22 @@ static int lock_namespaces(struct box_setup *s)
 	return 0;
 }
 
-static _Noreturn void code_main(struct box_setup *s);
+/* Of a box whose network namespace is there from the start; else the code's process sees to it. */
+static int loopback(struct box_setup *s)
+{
+	int r = s->adopted ? confine_loopback(s) : 0;
+
+	if (r >= 0 && s->adopted)
+		s->layers |= s->plan->layers & (LAYER_BIT(NETWORK) | LAYER_BIT(NET_NS));
+	return r;
+}
+
+static int tell_code(struct box_setup *s)
+{
+	if (write(s->to_code, "", 1) != 1)
+		return err_set(&s->err, ERR_SETUP, errno, "tell the code's process");
+	return 0;
+}
 
 /* Pid 2. It makes the network namespace and limits itself while we mount. */
 static int fork_code(struct box_setup *s)
@@ -163,6 +172,8 @@ static int fork_code(struct box_setup *s)
 	int to_code[2], to_init[2];
 	long pid;
 
+	if (s->adopted) /* the namespaces are complete: it may join them */
+		return tell_code(s);
 	if (pipe2(to_code, O_CLOEXEC) < 0 || pipe2(to_init, O_CLOEXEC) < 0)
 		return err_set(&s->err, ERR_SETUP, errno, "pipe");
 	pid = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
@@ -184,10 +195,10 @@ static int call_code(struct box_setup *s)
 	int r = lock ? detach_old_root(s) : 0;
 	char c;
 
+	if (r >= 0)
+		r = tell_code(s);
 	if (r < 0)
 		return r;
-	if (write(s->to_code, "", 1) != 1)
-		return err_set(&s->err, ERR_SETUP, errno, "tell the code's process");
 	if (!lock)
 		return detach_old_root(s);
 	/* The last namespaces that the box will ever make. */
@@ -195,12 +206,6 @@ static int call_code(struct box_setup *s)
 		return err_set(&s->err, ERR_SETUP, EPIPE, "the code's process ended");
 	return 0;
 }
-
-struct step {
-	const char *name;
-	int (*run)(struct box_setup *s);
-	uint32_t layers; /* what it provides; 0: it must work */
-};
 
 /* Pid 1: the file system. */
 static const struct step steps[] = {
@@ -215,89 +220,20 @@ static const struct step steps[] = {
 	{ "masks", setup_masks, LAYER_BIT(PROC_MASKS) },
 	{ "read_only", setup_read_only, LAYER_BIT(ROOT_RO) },
 	{ "hostname", set_hostname, 0 },
+	{ "loopback", loopback, 0 },
 	{ "pivot_root", pivot, 0 },
 	{ "join_network", join_network, 0 },
 	{ "call_code", call_code, 0 },
 	{ "namespace_lock", lock_namespaces, LAYER_BIT(NS_LOCK) },
 };
 
-/* Pid 2: what the code's process gives up; the file system is there from "wait_mounts" on. */
-static const struct step code_steps[] = {
-	{ "stdio", confine_stdio, 0 },
-	{ "network", confine_network, LAYER_BIT(NETWORK) | LAYER_BIT(NET_NS) },
-	{ "bounding_set", confine_bounding, LAYER_BIT(CAPABILITIES) },
-	{ "wait_mounts", confine_wait, 0 },
-	{ "code_ids", confine_ids, 0 },
-	{ "locked_mounts", confine_mounts, LAYER_BIT(LOCKED_MOUNTS) },
-	{ "code_maps", confine_maps, 0 },
-	{ "workspace", confine_workspace, 0 },
-	{ "rlimits", confine_rlimits, LAYER_BIT(RLIMITS) },
-	{ "capabilities", confine_caps, LAYER_BIT(CAPABILITIES) },
-	{ "descriptors", confine_fds, 0 },
-	{ "no_new_privs", confine_no_new_privs, LAYER_BIT(NO_NEW_PRIVS) },
-	{ "landlock", confine_landlock, LAYER_BIT(LANDLOCK) },
-	{ "seccomp", confine_seccomp, LAYER_BIT(SECCOMP) },
-};
-
-static int run_steps(struct box_setup *s, const struct step *list, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		const struct step *step = &list[i];
-		uint32_t wanted = step->layers & s->plan->layers;
-		int r;
-
-		if (step->layers && !wanted)
-			continue;
-		r = step->run(s);
-		if (r < 0 && (!step->layers || wanted & s->plan->required)) {
-			(void)snprintf(s->err.step, sizeof(s->err.step), "%s", step->name);
-			return r;
-		}
-		if (r >= 0)
-			s->layers |= wanted;
-	}
-	return 0;
-}
-
-static _Noreturn void report_failure(struct box_setup *s)
-{
-	struct box_report rep = { .kind = BOX_FAILED, .err = s->err };
-
-	(void)sock_send(s->fds[LAUNCH_FD_CONTROL], &rep, sizeof(rep), NULL, 0);
-	_exit(126);
-}
-
-/* The code's process: confined, verified from outside, released, gone into the program. */
-static _Noreturn void code_main(struct box_setup *s)
-{
-	struct box_report rep = { .kind = BOX_CODE_READY };
-	int control;
-	char go = 0;
-
-	if (run_steps(s, code_steps, ELEMENTSOF(code_steps)) < 0)
-		report_failure(s);
-	control = s->fds[LAUNCH_FD_CONTROL]; /* the steps moved it */
-	rep.layers = s->layers;
-	rep.landlock_abi = s->landlock_abi;
-	if (sock_send(control, &rep, sizeof(rep), &s->workspace_fd, 1) < 0)
-		_exit(126);
-	(void)close(s->workspace_fd);
-	if (recv(control, &go, 1, 0) != 1 || go != BOX_GO) {
-		(void)err_set(&s->err, ERR_SETUP, errno, "wait for the release");
-		(void)snprintf(s->err.step, sizeof(s->err.step), "go");
-		report_failure(s);
-	}
-	(void)execve(s->plan->exec, (char *const *)s->plan->argv, (char *const *)s->plan->env);
-	(void)err_set(&s->err, ERR_SETUP, errno, "execute \"%s\"", s->plan->exec);
-	(void)snprintf(s->err.step, sizeof(s->err.step), "exec");
-	report_failure(s);
-}
-
 /* Pid 1 turns into brig-init: no capability, no descriptor but its two. */
 static void become_init(struct box_setup *s)
 {
 	char layers[16];
-	char *const argv[] = { (char *)"brig-init", layers, NULL };
+	/* A zygote's fork goes through a process between, see zygote.c. */
+	char *const argv[] = { (char *)"brig-init", layers, (char *)(s->adopted ? "3" : "2"),
+		               NULL };
 	char *const env[] = { NULL };
 	int io = open("/proc/self/io", O_RDONLY | O_CLOEXEC);
 	/* Above the numbers that are about to be taken, so that dup2 cannot clobber one of them. */

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "sys/file.h"
 
 #define WATCH_PIDS_MAX 8192
@@ -31,15 +32,15 @@ static uint64_t take_number(const char **p)
 /* Fields of /proc/<pid>/stat as counted in proc(5); the name, field 2, may hold anything. */
 enum { STAT_AFTER_NAME = 3, STAT_UTIME = 14, STAT_CSTIME = 17, STAT_THREADS = 20, STAT_RSS = 24 };
 
-static uint64_t add_process(pid_t pid, struct watch_usage *u)
+static uint64_t add_process(int proc_fd, pid_t pid, struct watch_usage *u)
 {
 	uint64_t tick_ns = 1000000000u / (uint64_t)sysconf(_SC_CLK_TCK);
 	char path[64], text[1024];
 	uint64_t resident = 0;
 	const char *p;
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (file_read(AT_FDCWD, path, text, sizeof(text)) <= 0 || !(p = strrchr(text, ')')))
+	(void)snprintf(path, sizeof(path), "%d/stat", (int)pid);
+	if (file_read(proc_fd, path, text, sizeof(text)) <= 0 || !(p = strrchr(text, ')')))
 		return 0;
 	p += 2;
 	for (int field = STAT_AFTER_NAME; *p && field <= STAT_RSS; field++) {
@@ -63,15 +64,15 @@ static uint64_t add_process(pid_t pid, struct watch_usage *u)
  * Shared pages counted once. Costs a walk of the page tables: asked only over the limit. A process
  * that cannot be looked into counts in full, as far as it still has memory.
  */
-static uint64_t proportional(pid_t pid)
+static uint64_t proportional(int proc_fd, pid_t pid)
 {
 	char path[64], text[1024];
 	struct watch_usage ignored = { 0 };
 	const char *p;
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)pid);
-	if (file_read(AT_FDCWD, path, text, sizeof(text)) <= 0 || !(p = strstr(text, "\nPss:")))
-		return add_process(pid, &ignored);
+	(void)snprintf(path, sizeof(path), "%d/smaps_rollup", (int)pid);
+	if (file_read(proc_fd, path, text, sizeof(text)) <= 0 || !(p = strstr(text, "\nPss:")))
+		return add_process(proc_fd, pid, &ignored);
 	p += strcspn(p, "0123456789");
 	return take_number(&p) * 1024;
 }
@@ -81,35 +82,39 @@ struct queue {
 	size_t head, tail;
 };
 
-static void add_children_of_task(struct queue *q, pid_t pid, const char *tid)
+static void add_children_of_task(int proc_fd, struct queue *q, pid_t pid, const char *tid)
 {
 	static char text[WATCH_PIDS_MAX * 8];
 	char path[96];
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/task/%.16s/children", (int)pid, tid);
-	if (file_read(AT_FDCWD, path, text, sizeof(text)) <= 0)
+	(void)snprintf(path, sizeof(path), "%d/task/%.16s/children", (int)pid, tid);
+	if (file_read(proc_fd, path, text, sizeof(text)) <= 0)
 		return;
 	for (const char *p = text; *p >= '0' && *p <= '9' && q->tail < WATCH_PIDS_MAX;)
 		q->pids[q->tail++] = (pid_t)take_number(&p);
 }
 
 /* A child belongs to the thread that forked it. */
-static void add_children(struct queue *q, pid_t pid)
+static void add_children(int proc_fd, struct queue *q, pid_t pid)
 {
 	char path[64];
 	DIR *d;
+	int fd;
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	d = opendir(path);
-	if (!d)
+	(void)snprintf(path, sizeof(path), "%d/task", (int)pid);
+	fd = openat(proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	d = fd < 0 ? NULL : fdopendir(fd);
+	if (!d) {
+		(void)fd_close(fd);
 		return;
+	}
 	for (struct dirent *e = readdir(d); e; e = readdir(d))
 		if (e->d_name[0] != '.')
-			add_children_of_task(q, pid, e->d_name);
+			add_children_of_task(proc_fd, q, pid, e->d_name);
 	(void)closedir(d);
 }
 
-void watch_tree(pid_t root, uint64_t memory_limit, struct watch_usage *ret)
+void watch_tree(int proc_fd, pid_t root, uint64_t memory_limit, struct watch_usage *ret)
 {
 	static struct queue q;
 
@@ -119,12 +124,12 @@ void watch_tree(pid_t root, uint64_t memory_limit, struct watch_usage *ret)
 	while (q.head < q.tail) {
 		pid_t pid = q.pids[q.head++];
 
-		(void)add_process(pid, ret);
-		add_children(&q, pid);
+		(void)add_process(proc_fd, pid, ret);
+		add_children(proc_fd, &q, pid);
 	}
 	if (ret->memory_bytes <= memory_limit)
 		return;
 	ret->memory_bytes = 0;
 	for (size_t i = 0; i < q.tail; i++)
-		ret->memory_bytes += proportional(q.pids[i]);
+		ret->memory_bytes += proportional(proc_fd, q.pids[i]);
 }

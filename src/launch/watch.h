@@ -11,4 +11,4 @@ struct watch_usage {
 };
 
 /* The process and all its descendants; for hosts without cgroups of ours. */
-void watch_tree(pid_t root, uint64_t memory_limit, struct watch_usage *ret);
+void watch_tree(int proc_fd, pid_t root, uint64_t memory_limit, struct watch_usage *ret);

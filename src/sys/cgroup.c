@@ -205,15 +205,63 @@ int cgroup_attach(const struct cgroup *cg, pid_t pid, struct err *err)
 	return 0;
 }
 
-void cgroup_read_usage(const struct cgroup *cg, struct cgroup_usage *ret)
+void cgroup_park(struct cgroup *cg)
 {
-	memset(ret, 0, sizeof(*ret));
-	ops_of(cg->host)->read_usage(cg, ret);
+	close_dirs(cg);
+	cg->parked = true;
 }
 
-int cgroup_kill(const struct cgroup *cg)
+/* A hierarchy that cannot be opened reads as nothing, as before. */
+static void open_dirs(struct cgroup *cg)
 {
-	return ops_of(cg->host)->kill(cg);
+	for (size_t i = 0; i < CGROUP_CONTROLLERS && cg->parked; i++)
+		if (cg->host->parents[i] >= 0)
+			cg->dirs[i] = openat(cg->host->parents[i], cg->name,
+			                     O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static void close_again(struct cgroup *cg)
+{
+	if (cg->parked)
+		close_dirs(cg);
+}
+
+int cgroup_open_procs(struct cgroup *cg, int ret[CGROUP_CONTROLLERS])
+{
+	int n = 0;
+
+	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++) {
+		if (cg->dirs[i] < 0)
+			continue;
+		ret[n] = openat(cg->dirs[i], "cgroup.procs", O_WRONLY | O_CLOEXEC);
+		if (ret[n] < 0) {
+			int r = -errno;
+
+			while (n > 0)
+				(void)close(ret[--n]);
+			return r;
+		}
+		n++;
+	}
+	return n;
+}
+
+void cgroup_read_usage(struct cgroup *cg, struct cgroup_usage *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	open_dirs(cg);
+	ops_of(cg->host)->read_usage(cg, ret);
+	close_again(cg);
+}
+
+int cgroup_kill(struct cgroup *cg)
+{
+	int r;
+
+	open_dirs(cg);
+	r = ops_of(cg->host)->kill(cg);
+	close_again(cg);
+	return r;
 }
 
 static int remove_one(int parent, const char *name, uint64_t deadline)
@@ -237,9 +285,8 @@ int cgroup_remove(struct cgroup *cg, unsigned wait_ms)
 	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++) {
 		int r = 0;
 
-		if (cg->dirs[i] >= 0)
+		if (cg->dirs[i] >= 0 || (cg->parked && cg->host->parents[i] >= 0))
 			r = remove_one(cg->host->parents[i], cg->name, deadline);
-
 		if (r < 0 && first == 0)
 			first = r;
 	}

@@ -63,6 +63,7 @@ struct cgroup {
 	char name[24];                /* "box-<slot>" */
 	int dirs[CGROUP_CONTROLLERS]; /* as in cgroup_host */
 	bool swap_off;                /* no page of the box can be swapped */
+	bool parked;                  /* dirs are closed */
 };
 
 struct cgroup_usage {
@@ -96,10 +97,18 @@ void cgroup_host_remove(struct cgroup_host *host);
 int cgroup_create(const struct cgroup_host *host, uint32_t hint, uint32_t slots,
                   const struct cgroup_limits *limits, struct cgroup *ret, struct err *err);
 int cgroup_attach(const struct cgroup *cg, pid_t pid, struct err *err);
-void cgroup_read_usage(const struct cgroup *cg, struct cgroup_usage *ret);
-int cgroup_kill(const struct cgroup *cg);
+void cgroup_read_usage(struct cgroup *cg, struct cgroup_usage *ret);
+int cgroup_kill(struct cgroup *cg);
 /* Removes the group; waits up to `wait_ms` for its last task to go. */
 int cgroup_remove(struct cgroup *cg, unsigned wait_ms);
+
+/*
+ * A waiting box keeps no descriptors here: closes the group's directories; the calls that need
+ * them open them again for as long as they last.
+ */
+void cgroup_park(struct cgroup *cg);
+/* Opens `cgroup.procs` of each hierarchy, for a process that attaches itself; returns how many. */
+int cgroup_open_procs(struct cgroup *cg, int ret[CGROUP_CONTROLLERS]);
 
 /* "box-<slot>". */
 void cgroup_name(uint32_t slot, char *ret, size_t size);

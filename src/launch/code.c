@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The code's process: the steps in which it gives up everything, the report that it is ready, the
+ * word to go. Forked by init it then executes a program; forked by a zygote it returns to the
+ * interpreter. What it gives up is one list for both.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "launch/box.h"
+#include "sys/sock.h"
+
+/* Forked by init: beside its mounting. */
+static const struct step first_steps[] = {
+	{ "stdio", confine_stdio, 0 },
+	{ "network", confine_network, LAYER_BIT(NETWORK) | LAYER_BIT(NET_NS) },
+};
+
+/* Forked by a zygote: still in the launcher's namespaces, and nobody's cgroup. */
+static const struct step join_steps[] = {
+	{ "cgroup", confine_cgroup, 0 },
+	{ "join", confine_join, 0 },
+	{ "stdio", confine_stdio, 0 },
+	{ "keyring", join_keyring, LAYER_BIT(KEYRING) },
+};
+
+/* The file system is there from "wait_mounts" on. */
+static const struct step code_steps[] = {
+	{ "bounding_set", confine_bounding, LAYER_BIT(CAPABILITIES) },
+	{ "wait_mounts", confine_wait, 0 },
+	{ "code_ids", confine_ids, 0 },
+	{ "locked_mounts", confine_mounts, LAYER_BIT(LOCKED_MOUNTS) },
+	{ "code_maps", confine_maps, 0 },
+	{ "workspace", confine_workspace, 0 },
+	{ "rlimits", confine_rlimits, LAYER_BIT(RLIMITS) },
+	{ "capabilities", confine_caps, LAYER_BIT(CAPABILITIES) },
+	{ "descriptors", confine_fds, 0 },
+	{ "no_new_privs", confine_no_new_privs, LAYER_BIT(NO_NEW_PRIVS) },
+	{ "landlock", confine_landlock, LAYER_BIT(LANDLOCK) },
+	{ "seccomp", confine_seccomp, LAYER_BIT(SECCOMP) },
+};
+
+int run_steps(struct box_setup *s, const struct step *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct step *step = &list[i];
+		uint32_t wanted = step->layers & s->plan->layers;
+		int r;
+
+		if (step->layers && !wanted)
+			continue;
+		r = step->run(s);
+		if (r < 0 && (!step->layers || wanted & s->plan->required)) {
+			(void)snprintf(s->err.step, sizeof(s->err.step), "%s", step->name);
+			return r;
+		}
+		if (r >= 0)
+			s->layers |= wanted;
+	}
+	return 0;
+}
+
+_Noreturn void report_failure(struct box_setup *s)
+{
+	struct box_report rep = { .kind = BOX_FAILED, .err = s->err };
+
+	(void)sock_send(s->fds[LAUNCH_FD_CONTROL], &rep, sizeof(rep), NULL, 0);
+	_exit(126);
+}
+
+static int say_ready(struct box_setup *s)
+{
+	struct box_report rep = { .kind = BOX_CODE_READY,
+		                  .layers = s->layers,
+		                  .landlock_abi = s->landlock_abi };
+	int r = sock_send(s->fds[LAUNCH_FD_CONTROL], &rep, sizeof(rep), &s->workspace_fd, 1);
+
+	(void)close(s->workspace_fd);
+	return r;
+}
+
+static int read_memfd(int fd, char *buf, size_t size, size_t *ret_len)
+{
+	size_t len = 0;
+
+	while (len < size) {
+		ssize_t n = pread(fd, buf + len, size - len, (off_t)len);
+
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		len += (size_t)n;
+	}
+	*ret_len = len;
+	return len < size ? 0 : -EFBIG;
+}
+
+/* Stdio into place; the report's descriptor, if there is one, where exec leaves it alone. */
+static int take_fds(struct sock_msg *msg, int *ret_report)
+{
+	*ret_report = FD_NONE;
+	for (int i = 0; i < 3; i++)
+		if (dup2(msg->fds[i], i) < 0)
+			return -errno;
+	if (msg->n_fds > 3)
+		*ret_report = fd_take(&msg->fds[3]);
+	return 0;
+}
+
+static int take_run(struct sock_msg *msg, char *buf, size_t size, size_t *ret_len, int *ret_report)
+{
+	int r = 0;
+
+	*ret_len = msg->len - 1;
+	memmove(buf, buf + 1, *ret_len);
+	if (msg->n_fds < 3)
+		return -EPROTO;
+	if (msg->len == 1)
+		r = read_memfd(msg->fds[msg->n_fds - 1], buf, size, ret_len);
+	if (msg->len == 1)
+		(void)close(msg->fds[--msg->n_fds]);
+	return r < 0 || msg->n_fds < 3 ? -EPROTO : take_fds(msg, ret_report);
+}
+
+int code_wait(struct box_setup *s, char *buf, size_t size, size_t *ret_len, int *ret_report)
+{
+	int control = s->fds[LAUNCH_FD_CONTROL];
+	struct sock_msg msg;
+	int word, r = say_ready(s);
+
+	*ret_len = 0;
+	if (r >= 0)
+		r = sock_recv(control, buf, size, 0, &msg);
+	if (r < 0)
+		return err_set(&s->err, ERR_SETUP, -r, "wait for the release");
+	word = msg.len ? buf[0] : 0;
+	if (word == BOX_RUN)
+		r = take_run(&msg, buf, size, ret_len, ret_report);
+	sock_msg_close(&msg);
+	if (r < 0 || (word != BOX_GO && word != BOX_RUN))
+		return err_set(&s->err, ERR_SETUP, r < 0 ? -r : EPIPE, "wait for the release");
+	return word;
+}
+
+int code_join(struct box_setup *s)
+{
+	int r = run_steps(s, join_steps, ELEMENTSOF(join_steps));
+
+	return r < 0 ? r : run_steps(s, code_steps, ELEMENTSOF(code_steps));
+}
+
+/* The strings of a run for a program, as argv and environment; bounded by the plan's own bounds. */
+static int take_strings(char **at, char *end, const char **list, size_t n, size_t max)
+{
+	if (n > max)
+		return -E2BIG;
+	for (size_t i = 0; i < n; i++) {
+		char *nul = memchr(*at, '\0', (size_t)(end - *at));
+
+		if (!nul)
+			return -EPROTO;
+		list[i] = *at;
+		*at = nul + 1;
+	}
+	list[n] = NULL;
+	return 0;
+}
+
+static int run_of(char *buf, size_t len, const char **argv, const char **env)
+{
+	char *at = buf + sizeof(struct box_run), *end = buf + len;
+	struct box_run run;
+	int r;
+
+	if (len < sizeof(run))
+		return -EPROTO;
+	memcpy(&run, buf, sizeof(run));
+	if (run.n_argv < 2)
+		return -EPROTO;
+	r = take_strings(&at, end, argv, run.n_argv, PLAN_ARGS_MAX);
+	return r < 0 ? r : take_strings(&at, end, env, run.n_env, PLAN_ENV_MAX);
+}
+
+static _Noreturn void fail_at(struct box_setup *s, const char *step)
+{
+	(void)snprintf(s->err.step, sizeof(s->err.step), "%s", step);
+	report_failure(s);
+}
+
+_Noreturn void code_main(struct box_setup *s)
+{
+	static char message[BOX_RUN_MAX]; /* touched as far as it is used */
+	static const char *argv[PLAN_ARGS_MAX + 1], *env[PLAN_ENV_MAX + 1];
+	const char *program = s->plan->exec, *const *args = s->plan->argv,
+		   *const *environment = s->plan->env;
+	int word, report;
+	size_t len;
+
+	if (run_steps(s, first_steps, ELEMENTSOF(first_steps)) < 0 ||
+	    run_steps(s, code_steps, ELEMENTSOF(code_steps)) < 0)
+		report_failure(s);
+	word = code_wait(s, message, sizeof(message), &len, &report);
+	if (word < 0)
+		fail_at(s, "go");
+	if (word == BOX_RUN) {
+		int r = run_of(message, len, argv, env);
+
+		if (r < 0) {
+			(void)err_set(&s->err, ERR_INVALID, -r, "the run's message");
+			fail_at(s, "go");
+		}
+		program = argv[0];
+		args = argv + 1;
+		environment = env;
+	}
+	(void)execve(program, (char *const *)args, (char *const *)environment);
+	(void)err_set(&s->err, ERR_SETUP, errno, "execute \"%.200s\"", program);
+	fail_at(s, "exec");
+}

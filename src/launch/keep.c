@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/keep.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "sys/sock.h"
+#include "sys/syscalls.h"
+
+#define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+int plan_map(int fd, struct kept_plan *ret, struct err *err)
+{
+	struct stat st;
+	int seals = fcntl(fd, F_GET_SEALS), r;
+
+	if (seals < 0 || (seals & SEALS) != SEALS)
+		return err_set(err, ERR_INVALID, EPROTO, "the plan is not sealed");
+	if (fstat(fd, &st) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "fstat the plan");
+	if (st.st_size <= 0 || (uint64_t)st.st_size > PLAN_BYTES_MAX)
+		return err_set(err, ERR_LIMIT, EFBIG, "plan of %lld bytes", (long long)st.st_size);
+	ret->n_bytes = (size_t)st.st_size;
+	ret->bytes = mmap(NULL, ret->n_bytes, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+	if (ret->bytes == MAP_FAILED) {
+		ret->bytes = NULL;
+		return err_set(err, ERR_INTERNAL, errno, "map the plan");
+	}
+	r = plan_decode(ret->bytes, ret->n_bytes, &ret->store, &ret->plan, err);
+	if (r < 0)
+		plan_unmap(ret);
+	return r;
+}
+
+void plan_unmap(struct kept_plan *k)
+{
+	if (k->bytes)
+		(void)munmap(k->bytes, k->n_bytes);
+	k->bytes = NULL;
+}
+
+/* The child: two descriptors of ours, the launcher's null and stderr, no signal ignored. */
+static _Noreturn void become_zygote(const struct kept_plan *k, int sock)
+{
+	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
+	int high_sock = fcntl(sock, F_DUPFD, 100), high_plan = fcntl(k->fd, F_DUPFD, 100);
+
+	for (size_t i = 0; i < ELEMENTSOF(ignored); i++)
+		(void)signal(ignored[i], SIG_DFL);
+	(void)umask(022);
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || high_sock < 0 || high_plan < 0 ||
+	    dup2(high_sock, ZYGOTE_SOCKET_FD) < 0 || dup2(high_plan, ZYGOTE_PLAN_FD) < 0 ||
+	    sys_close_range(ZYGOTE_PLAN_FD + 1, ~0U, 0) < 0)
+		_exit(126);
+	(void)execve(k->plan.exec, (char *const *)k->plan.argv, (char *const *)k->plan.env);
+	_exit(127);
+}
+
+int zygote_start(const struct kept_plan *k, uint32_t plan, struct zygote *ret, struct err *err)
+{
+	struct zygote z = { .plan = plan };
+	int pair[2], r = sock_pair(pair);
+	long pid;
+
+	if (r < 0)
+		return err_set(err, ERR_SETUP, -r, "socket pair");
+	pid = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	if (pid == 0)
+		become_zygote(k, pair[1]);
+	(void)close(pair[1]);
+	z.sock = pair[0];
+	if (pid < 0) {
+		(void)close(z.sock);
+		return err_set(err, ERR_SETUP, errno, "fork the zygote");
+	}
+	z.pid = (pid_t)pid;
+	z.pidfd = sys_pidfd_open(z.pid);
+	if (z.pidfd < 0) {
+		r = z.pidfd;
+		zygote_stop(&z);
+		return err_set(err, ERR_SETUP, -r, "pidfd of the zygote");
+	}
+	*ret = z;
+	return 0;
+}
+
+void zygote_stop(struct zygote *z)
+{
+	if (!z->pid)
+		return;
+	(void)kill(z->pid, SIGKILL);
+	(void)waitpid(z->pid, NULL, 0);
+	z->pid = 0;
+	z->sock = fd_close(z->sock);
+	z->pidfd = fd_close(z->pidfd);
+}
