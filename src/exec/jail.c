@@ -91,21 +91,6 @@ static void launcher_lost(struct run *r)
 
 /* ---- set-up ---------------------------------------------------------------------------- */
 
-static void fill_receipt(struct run *r)
-{
-	struct receipt *rc = &r->res->receipt;
-
-	rc->level_required = r->req->level;
-	rc->level_achieved = LEVEL_COUNT;
-	(void)snprintf(rc->image, sizeof(rc->image), "host");
-	(void)snprintf(rc->launcher, sizeof(rc->launcher), "brig-launch %s", BRIG_VERSION);
-	(void)snprintf(rc->seccomp_profile, sizeof(rc->seccomp_profile), "%s", r->plan->seccomp_id);
-	for (unsigned i = 0; i < LAYER_COUNT; i++) {
-		rc->layers[i].required = r->plan->required & (UINT32_C(1) << i);
-		(void)snprintf(rc->layers[i].detail, sizeof(rc->layers[i].detail), "not verified");
-	}
-}
-
 /* Everybody said ready: look, then let it go. Nothing of the user's ran before this line. */
 static void release(struct run *r)
 {
@@ -528,7 +513,7 @@ void jail_run(struct launcher *l, const struct request *req, const struct plan *
 	r->res = res;
 	r->workspace = FD_NONE;
 	box_fds_init(&r->fds);
-	fill_receipt(r);
+	receipt_start(plan, req->level, &res->receipt);
 	if (launcher_send(l, plan, &r->id, &r->fds, &res->error) < 0)
 		return;
 	verify_prepare();

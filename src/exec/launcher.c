@@ -151,7 +151,7 @@ static int write_all(int fd, const char *p, size_t n)
 }
 
 /* The plan's bytes, which nobody can change any more. */
-static int seal_plan(const struct plan *plan, struct err *err)
+int launcher_seal(const struct plan *plan, struct err *err)
 {
 	CLEANUP_BUF struct buf bytes = BUF_INIT(PLAN_BYTES_MAX);
 	CLEANUP_FD int fd = FD_NONE;
@@ -170,15 +170,15 @@ static int seal_plan(const struct plan *plan, struct err *err)
 	return fd_take(&fd);
 }
 
-static void close_all(int fds[LAUNCH_FDS])
+void launcher_close(int fds[LAUNCH_FDS])
 {
 	for (int i = 0; i < LAUNCH_FDS; i++)
 		fds[i] = fd_close(fds[i]);
 }
 
-static int make_pipes(struct box_fds *ours, int theirs[LAUNCH_FDS])
+int launcher_pipes(struct box_fds *ours, int theirs[LAUNCH_FDS])
 {
-	int p[2], r;
+	int p[2];
 
 	if (pipe2(p, O_CLOEXEC) < 0)
 		return -errno;
@@ -192,17 +192,55 @@ static int make_pipes(struct box_fds *ours, int theirs[LAUNCH_FDS])
 		return -errno;
 	ours->errout = p[0];
 	theirs[LAUNCH_FD_STDERR] = p[1];
-	r = sock_pair(p);
+	if (fcntl(ours->in, F_SETFL, O_NONBLOCK) < 0 || fcntl(ours->out, F_SETFL, O_NONBLOCK) < 0 ||
+	    fcntl(ours->errout, F_SETFL, O_NONBLOCK) < 0)
+		return -errno;
+	return 0;
+}
+
+static int make_pipes(struct box_fds *ours, int theirs[LAUNCH_FDS])
+{
+	int p[2], r = launcher_pipes(ours, theirs);
+
+	if (r >= 0)
+		r = sock_pair(p);
 	if (r < 0)
 		return r;
 	ours->control = p[0];
 	theirs[LAUNCH_FD_CONTROL] = p[1];
-	r = sock_pass_credentials(ours->control);
-	if (r >= 0 && (fcntl(ours->in, F_SETFL, O_NONBLOCK) < 0 ||
-	               fcntl(ours->out, F_SETFL, O_NONBLOCK) < 0 ||
-	               fcntl(ours->errout, F_SETFL, O_NONBLOCK) < 0))
-		r = -errno;
-	return r;
+	return sock_pass_credentials(ours->control);
+}
+
+int launcher_call(struct launcher *l, struct launch_call *call, const int fds[LAUNCH_FDS])
+{
+	int attached[LAUNCH_FDS];
+	size_t n = 0;
+
+	call->fds = 0;
+	for (unsigned i = 0; fds && i < LAUNCH_FDS; i++) {
+		if (fds[i] < 0)
+			continue;
+		call->fds |= 1u << i;
+		attached[n++] = fds[i];
+	}
+	return sock_send(l->sock, call, sizeof(*call), attached, n);
+}
+
+int launcher_keep(struct launcher *l, uint32_t index, const struct plan *plan, bool zygote,
+                  struct err *err)
+{
+	struct launch_call call = { .kind = LAUNCH_KEEP, .plan = index, .zygote = zygote };
+	int fds[LAUNCH_FDS], r = 0;
+
+	for (int i = 0; i < LAUNCH_FDS; i++)
+		fds[i] = FD_NONE;
+	if (plan)
+		r = fds[LAUNCH_FD_PLAN] = launcher_seal(plan, err);
+	if (r < 0)
+		return r;
+	r = launcher_call(l, &call, fds);
+	launcher_close(fds);
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "talk to the launcher") : 0;
 }
 
 int launcher_send(struct launcher *l, const struct plan *plan, uint64_t *ret_id,
@@ -212,8 +250,6 @@ int launcher_send(struct launcher *l, const struct plan *plan, uint64_t *ret_id,
 	struct launch_call call = { .kind = LAUNCH_START,
 		                    .id = l->next_id,
 		                    .once = l->once,
-		                    .fds = LAUNCH_FD_BIT(PLAN) | LAUNCH_FDS_STDIO |
-		                           LAUNCH_FD_BIT(CONTROL),
 		                    .watch = 1 };
 	struct box_fds ours;
 	int r;
@@ -223,13 +259,13 @@ int launcher_send(struct launcher *l, const struct plan *plan, uint64_t *ret_id,
 		return err_set(err, ERR_INTERNAL, errno, "random numbers");
 	call.slot %= plan->host_id_slots;
 	ours.slot = call.slot;
-	r = theirs[LAUNCH_FD_PLAN] = seal_plan(plan, err);
+	r = theirs[LAUNCH_FD_PLAN] = launcher_seal(plan, err);
 	if (r < 0)
 		return r;
 	r = make_pipes(&ours, theirs);
 	if (r >= 0)
-		r = sock_send(l->sock, &call, sizeof(call), theirs, LAUNCH_FD_CONTROL + 1);
-	close_all(theirs);
+		r = launcher_call(l, &call, theirs);
+	launcher_close(theirs);
 	if (r < 0) {
 		box_fds_close(&ours);
 		return err_set(err, ERR_INTERNAL, -r, "talk to the launcher");
@@ -261,25 +297,35 @@ int launcher_kill(struct launcher *l, uint64_t id)
 	return sock_send(l->sock, &call, sizeof(call), NULL, 0);
 }
 
-int launcher_recv(struct launcher *l, struct launch_reply *ret, int *ret_pidfd)
+int launcher_recv_msg(struct launcher *l, struct launch_reply *ret, struct sock_msg *msg)
 {
-	struct sock_msg msg;
-	int r = sock_recv(l->sock, ret, sizeof(*ret), 0, &msg);
+	int r = sock_recv(l->sock, ret, sizeof(*ret), 0, msg);
 
-	*ret_pidfd = FD_NONE;
 	/* It left before it read our last word; what it had said is still there, behind the error.
 	 */
 	if (r == -ECONNRESET)
-		r = sock_recv(l->sock, ret, sizeof(*ret), 0, &msg);
+		r = sock_recv(l->sock, ret, sizeof(*ret), 0, msg);
 	if (r == -ECONNRESET)
 		return -EPIPE;
 	if (r < 0)
 		return r;
-	if (msg.len != sizeof(*ret)) {
-		sock_msg_close(&msg);
-		return msg.len ? -EPROTO : -EPIPE;
+	if (msg->len != sizeof(*ret)) {
+		sock_msg_close(msg);
+		return msg->len ? -EPROTO : -EPIPE;
 	}
+	return 0;
+}
+
+int launcher_recv(struct launcher *l, struct launch_reply *ret, int *ret_pidfd)
+{
+	struct sock_msg msg;
+	int r = launcher_recv_msg(l, ret, &msg);
+
+	*ret_pidfd = FD_NONE;
+	if (r < 0)
+		return r;
 	if (msg.n_fds)
 		*ret_pidfd = fd_take(&msg.fds[0]);
+	sock_msg_close(&msg);
 	return 0;
 }

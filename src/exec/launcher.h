@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "model/launch_msg.h"
 #include "model/plan.h"
+#include "sys/sock.h"
 
 struct launcher {
 	int sock;
@@ -40,6 +41,21 @@ void launcher_clean_up(const struct box_fds *box);
 int launcher_kill(struct launcher *l, uint64_t id);
 /* One message; *ret_pidfd is FD_NONE unless STARTED. -EPIPE when the launcher is gone. */
 int launcher_recv(struct launcher *l, struct launch_reply *ret, int *ret_pidfd);
+
+/* The same with everything that was attached. */
+int launcher_recv_msg(struct launcher *l, struct launch_reply *ret, struct sock_msg *msg);
+
+/* For callers that have many boxes. */
+/* A call with the descriptors that are there (fds may be NULL); sets call->fds. */
+int launcher_call(struct launcher *l, struct launch_call *call, const int fds[LAUNCH_FDS]);
+/* Tells it a plan, or (NULL) asks for a new zygote of a plan that it knows. */
+int launcher_keep(struct launcher *l, uint32_t index, const struct plan *plan, bool zygote,
+                  struct err *err);
+/* A sealed memfd of the plan. */
+int launcher_seal(const struct plan *plan, struct err *err);
+/* Three pipes: our ends without waiting, theirs where a call expects them. */
+int launcher_pipes(struct box_fds *ours, int theirs[LAUNCH_FDS]);
+void launcher_close(int fds[LAUNCH_FDS]);
 
 void box_fds_init(struct box_fds *f);
 void box_fds_close(struct box_fds *f);

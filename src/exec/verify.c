@@ -349,9 +349,11 @@ static bool mount_allowed(const struct plan *plan, const struct mount_line *m)
 				return streq(m->type, "tmpfs") && option_set(m->options, "nodev") &&
 				       option_set(m->options, "noexec") == op->noexec;
 			break;
-		case FS_OP_PROC:
+		case FS_OP_PROC: /* on top of the writable tmpfs and, in a shared root, of an
+			                    empty one; look_at_mounts() sees that it is the last */
 			if (streq(m->point, op->path))
-				return streq(m->type, "proc");
+				return streq(m->type, "proc") ||
+				       (streq(m->type, "tmpfs") && option_set(m->options, "nodev"));
 			break;
 		case FS_OP_DEV:
 			if (below(m->point, op->path) && strncmp(m->point, "/dev/shm", 8) != 0)
@@ -372,7 +374,7 @@ static bool mount_allowed(const struct plan *plan, const struct mount_line *m)
 static int look_at_mounts(struct look *k)
 {
 	unsigned n = 0, masks = 0;
-	bool root_ro = false;
+	bool root_ro = false, proc_on_top = false;
 	char *line;
 	int r = read_text(k, k->code_dir, "mountinfo");
 
@@ -392,11 +394,15 @@ static int look_at_mounts(struct look *k)
 		}
 		if (streq(m.point, "/"))
 			root_ro = option_set(m.options, "ro");
+		if (streq(m.point, "/proc"))
+			proc_on_top = streq(m.type, "proc");
 		masks += below(m.point, "/proc") && !streq(m.point, "/proc");
 		if (last)
 			break;
 		line = end + 1;
 	}
+	if (!proc_on_top)
+		return mismatch(k, "its /proc is covered");
 	r = expect(k, LAYER_ROOT_RO, root_ro, "own tmpfs, read-only; host's /usr read-only");
 	if (r < 0 || !(k->plan->layers & LAYER_BIT(PROC_MASKS)))
 		return r;
@@ -494,6 +500,20 @@ static void fill_missing(struct look *k)
 			               sizeof(k->receipt->layers[0].detail), "%s",
 			               instead[i].detail);
 	k->receipt->level_achieved = layers_level(k->seen);
+}
+
+void receipt_start(const struct plan *plan, enum level required, struct receipt *ret)
+{
+	ret->level_required = required;
+	ret->level_achieved = LEVEL_COUNT;
+	(void)snprintf(ret->image, sizeof(ret->image), "host");
+	(void)snprintf(ret->launcher, sizeof(ret->launcher), "brig-launch %s", BRIG_VERSION);
+	(void)snprintf(ret->seccomp_profile, sizeof(ret->seccomp_profile), "%s", plan->seccomp_id);
+	for (unsigned i = 0; i < LAYER_COUNT; i++) {
+		ret->layers[i].required = plan->required & (UINT32_C(1) << i);
+		(void)snprintf(ret->layers[i].detail, sizeof(ret->layers[i].detail),
+		               "not verified");
+	}
 }
 
 int verify_box(const struct plan *plan, const struct box_facts *facts, struct receipt *ret,

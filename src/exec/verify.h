@@ -20,6 +20,8 @@ struct box_facts {
 
 /* Looks at our own side; once, while the box is still being built. */
 void verify_prepare(void);
+/* A receipt before anybody looked: nothing is enforced yet. */
+void receipt_start(const struct plan *plan, enum level required, struct receipt *ret);
 /* Fills the receipt's layers; -errno when the box is not what the plan says. */
 int verify_box(const struct plan *plan, const struct box_facts *facts, struct receipt *ret,
                struct err *err);

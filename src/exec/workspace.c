@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -167,6 +168,81 @@ int workspace_changes(int dir_fd, const struct request *req, const char *script,
 	for (size_t i = 0; i < req->n_files; i++)
 		add_deleted(w, req->files[i].path);
 	return 0;
+}
+
+/*
+ * The workspace belongs to a user namespace that does not know root: files are made as the box's
+ * own user, or not at all. Of this thread only.
+ */
+static void act_as(uid_t uid)
+{
+	if (uid == 0 && geteuid() != 0)
+		return;
+	(void)setfsgid(uid);
+	(void)setfsuid(uid);
+}
+
+static int place_parents(int dir_fd, const char *path)
+{
+	char dir[PATH_MAX];
+
+	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+		(void)snprintf(dir, sizeof(dir), "%.*s", (int)(slash - path), path);
+		if (mkdirat(dir_fd, dir, 0755) < 0 && errno != EEXIST)
+			return -errno;
+	}
+	return 0;
+}
+
+static int place_file(int dir_fd, const char *path, const struct str *data, mode_t mode)
+{
+	CLEANUP_FD int fd = FD_NONE;
+	int r = strchr(path, '/') ? place_parents(dir_fd, path) : 0;
+
+	if (r < 0)
+		return r;
+	fd = openat(dir_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+	if (fd < 0)
+		return -errno;
+	for (size_t done = 0; done < data->n;) {
+		ssize_t n = write(fd, data->p + done, data->n - done);
+
+		if (n < 0)
+			return -errno;
+		done += (size_t)n;
+	}
+	/* Whatever our umask is. */
+	return mode == 0755 && fchmod(fd, mode) < 0 ? -errno : 0;
+}
+
+static int place_all(int dir_fd, const struct request *req, const char *script, struct err *err)
+{
+	int r = place_file(dir_fd, script, &req->code, 0644);
+
+	if (r < 0)
+		return err_set(err, ERR_SETUP, -r, "place the script");
+	for (size_t i = 0; i < req->n_files; i++) {
+		const struct request_file *f = &req->files[i];
+
+		if (streq(f->path, script))
+			return err_set(err, ERR_INVALID, EEXIST,
+			               "files[%zu].path: \"%s\" is the script", i, f->path);
+		r = place_file(dir_fd, f->path, &f->data, f->executable ? 0755 : 0644);
+		if (r < 0)
+			return err_set(err, ERR_SETUP, -r, "place \"%.100s\"", f->path);
+	}
+	return 0;
+}
+
+int workspace_place(int dir_fd, const struct request *req, const char *script, uid_t uid,
+                    struct err *err)
+{
+	int r;
+
+	act_as(uid);
+	r = place_all(dir_fd, req, script, err);
+	act_as(0);
+	return r;
 }
 
 static int copy_bytes(int from, int to)

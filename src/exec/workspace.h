@@ -10,6 +10,12 @@
 #include "model/request.h"
 #include "model/result.h"
 
+/*
+ * Before the run, in a box in which nobody is active yet: the script and the request's files, owned
+ * by `uid` when that is not 0.
+ */
+int workspace_place(int dir_fd, const struct request *req, const char *script, uid_t uid,
+                    struct err *err);
 /* What changed against the files that the request placed. Bounded; iterative; never follows. */
 int workspace_changes(int dir_fd, const struct request *req, const char *script,
                       struct result *res);

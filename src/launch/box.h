@@ -105,7 +105,7 @@ int code_join(struct box_setup *s);
  */
 int code_wait(struct box_setup *s, char *buf, size_t size, size_t *ret_len, int *ret_report);
 /* The steps of set-up that live in files of their own; each returns 0 or -errno with s->err. */
-int join_keyring(struct box_setup *s);
+int confine_keyring(struct box_setup *s);
 int setup_mounts(struct box_setup *s);
 int setup_masks(struct box_setup *s);
 int setup_read_only(struct box_setup *s);

@@ -29,7 +29,7 @@ static const struct step join_steps[] = {
 	{ "cgroup", confine_cgroup, 0 },
 	{ "join", confine_join, 0 },
 	{ "stdio", confine_stdio, 0 },
-	{ "keyring", join_keyring, LAYER_BIT(KEYRING) },
+	{ "keyring", confine_keyring, LAYER_BIT(KEYRING) },
 };
 
 /* The file system is there from "wait_mounts" on. */

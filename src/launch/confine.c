@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
+#include <linux/keyctl.h>
 #include <linux/seccomp.h>
 #include <net/if.h>
 #include <sched.h>
@@ -71,6 +72,13 @@ int confine_join(struct box_setup *s)
 			flags |= namespaces[i].flag;
 	if (setns(s->pidfd, flags) < 0)
 		return err_set(&s->err, ERR_SETUP, errno, "join the box's namespaces");
+	return 0;
+}
+
+int confine_keyring(struct box_setup *s)
+{
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0)
+		return err_set(&s->err, ERR_SETUP, errno, "join a new session keyring");
 	return 0;
 }
 

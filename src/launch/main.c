@@ -251,15 +251,34 @@ static int keep_plan(struct launcher *l, const struct launch_call *call, const i
 	return call->zygote ? add_zygote(l, call->plan, err) : 0;
 }
 
+_Static_assert(LAUNCH_CGROUPS == CGROUP_CONTROLLERS, "one slot for each hierarchy");
+
+static int say_kept(struct launcher *l, uint32_t plan)
+{
+	const struct cgroup_host *h = &l->host.cgroups;
+	struct launch_reply reply = { .kind = LAUNCH_KEPT, .plan = plan };
+	int fds[LAUNCH_CGROUPS];
+	size_t n = 0;
+
+	reply.groups.mode = h->mode;
+	reply.groups.usable = h->usable;
+	for (unsigned i = 0; i < LAUNCH_CGROUPS; i++) {
+		reply.groups.shared[i] = h->shared[i];
+		if (h->parents[i] < 0)
+			continue;
+		reply.groups.has |= 1u << i;
+		fds[n++] = h->parents[i];
+	}
+	return sock_send(LAUNCH_SOCKET_FD, &reply, sizeof(reply), fds, n);
+}
+
 static int answer_keep(struct launcher *l, const struct launch_call *call,
                        const int fds[LAUNCH_FDS])
 {
-	struct launch_reply reply = { .kind = LAUNCH_KEPT, .id = call->id, .plan = call->plan };
+	struct launch_reply reply = { .kind = LAUNCH_FAILED, .id = call->id, .plan = call->plan };
 
-	if (keep_plan(l, call, fds, &reply.err) < 0)
-		reply.kind = LAUNCH_FAILED;
-	else if (call->zygote)
-		return 0; /* when it is ready */
+	if (keep_plan(l, call, fds, &reply.err) >= 0) /* a zygote says when it is ready */
+		return call->zygote ? 0 : say_kept(l, call->plan);
 	return sock_send(LAUNCH_SOCKET_FD, &reply, sizeof(reply), NULL, 0);
 }
 
@@ -349,7 +368,6 @@ static int finish_box(struct launcher *l, size_t i)
 /* Its predecessor ends when it sees its socket closed. */
 static int zygote_ready(struct launcher *l, struct zygote *z)
 {
-	struct launch_reply reply = { .kind = LAUNCH_KEPT, .plan = z->plan };
 	struct zygote *old = zygote_of(l, z->plan);
 	char c;
 
@@ -362,7 +380,7 @@ static int zygote_ready(struct launcher *l, struct zygote *z)
 		old->sock = fd_close(old->sock);
 	}
 	z->ready = true;
-	return sock_send(LAUNCH_SOCKET_FD, &reply, sizeof(reply), NULL, 0);
+	return say_kept(l, z->plan);
 }
 
 static int zygote_ended(struct zygote *z)

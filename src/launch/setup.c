@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/keyctl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -67,13 +66,6 @@ static int split_ids(struct box_setup *s)
 {
 	if (!s->privileged)
 		return err_set(&s->err, ERR_UNSUPPORTED, EPERM, "a second uid needs root");
-	return 0;
-}
-
-int join_keyring(struct box_setup *s)
-{
-	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0)
-		return err_set(&s->err, ERR_SETUP, errno, "join a new session keyring");
 	return 0;
 }
 
@@ -213,7 +205,7 @@ static const struct step steps[] = {
 	{ "ids", become_init_id, 0 },
 	{ "parent_death", arm_parent_death, 0 },
 	{ "separate_ids", split_ids, LAYER_BIT(UID_SPLIT) },
-	{ "keyring", join_keyring, LAYER_BIT(KEYRING) },
+	{ "keyring", confine_keyring, LAYER_BIT(KEYRING) },
 	{ "cgroup_namespace", own_cgroup_ns, LAYER_BIT(CGROUP_NS) },
 	{ "fork", fork_code, 0 },
 	{ "mounts", setup_mounts, 0 },

@@ -66,6 +66,17 @@ static int empty_proc(void)
 	return WIFEXITED(status) && WEXITSTATUS(status) != 255 ? WEXITSTATUS(status) : -EPERM;
 }
 
+/* For the zygotes; a box of root's mounts nodes of its own on top. */
+static int make_dev(struct box_setup *s, const char *path)
+{
+	CLEANUP_FD int dev = FD_NONE;
+
+	if (!s->privileged)
+		return dev_bind_nodes(s, path);
+	dev = dev_make_nodes(&s->err);
+	return dev < 0 ? dev : mount_onto(s, dev, path);
+}
+
 /* Everything that boxes will mount on must exist before the root becomes read-only. */
 static int make_targets(struct box_setup *s)
 {
@@ -78,8 +89,8 @@ static int make_targets(struct box_setup *s)
 			r = mounts_target(s, op->path, true);
 		if (op->kind == FS_OP_SCRATCH && !str_has_prefix(op->path, "/dev/"))
 			r = mounts_target(s, op->path, true);
-		if (r >= 0 && op->kind == FS_OP_DEV && !s->privileged)
-			r = dev_bind_nodes(s, op->path);
+		if (r >= 0 && op->kind == FS_OP_DEV)
+			r = make_dev(s, op->path);
 	}
 	return r < 0 ? err_set(&s->err, ERR_SETUP, -r, "prepare the places of boxes") : 0;
 }

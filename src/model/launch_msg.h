@@ -73,6 +73,15 @@ struct launch_usage {
 	uint32_t residue;         /* a cgroup that could not be removed; swept later */
 };
 
+#define LAUNCH_CGROUPS 4 /* hierarchies at most */
+
+/* KEPT: where the boxes' groups are, so that the caller can read what they use; descriptors of the
+ * parents are attached, in order, for each bit of `has`. */
+struct launch_groups {
+	uint32_t mode, usable, has;
+	int32_t shared[LAUNCH_CGROUPS];
+};
+
 struct launch_reply {
 	uint32_t kind;
 	uint64_t id;
@@ -83,7 +92,8 @@ struct launch_reply {
 	uint32_t host_code_uid;
 	char cgroup[160];          /* STARTED: of the box, for the receipt; or why there is none */
 	char cgroup_name[24];      /* STARTED: last component, "" when there is none */
-	struct launch_usage usage; /* ENDED */
+	struct launch_groups groups; /* KEPT */
+	struct launch_usage usage;   /* ENDED */
 	struct err err;            /* FAILED */
 };
 

@@ -22,6 +22,7 @@ void result_init(struct result *r)
 		.state = RUN_SETUP_FAILED,
 		.out = BUF_INIT(OUTPUT_KEPT_MAX),
 		.errout = BUF_INIT(OUTPUT_KEPT_MAX),
+		.outputs = BUF_INIT(RESULT_OUTPUTS_MAX),
 		.receipt.level_achieved = LEVEL_COUNT, /* zero would claim the best level */
 	};
 }
@@ -30,6 +31,13 @@ void result_done(struct result *r)
 {
 	buf_done(&r->out);
 	buf_done(&r->errout);
+	buf_done(&r->outputs);
+	free(r->value);
+	free(r->exception.type);
+	free(r->exception.message);
+	free(r->exception.traceback);
+	r->value = NULL;
+	r->exception = (struct exception){ 0 };
 	for (size_t i = 0; i < r->n_files; i++)
 		free(r->files[i].path);
 	free(r->files);
@@ -100,21 +108,41 @@ static void put_output(struct buf *out, const char *key, const struct buf *bytes
 	json_put_string(out, bytes->data, bytes->len);
 }
 
-static void put_error(struct buf *out, const char *key, const struct err *err)
+static void put_exception(struct buf *out, const struct exception *e)
 {
+	char cause[256];
+
+	(void)snprintf(cause, sizeof(cause), "%s: %s", e->type, e->message);
+	put_text(out, "code", "exception");
+	put_text(out, "cause", cause);
+	put_text(out, "remedy", "");
+	put_text(out, "type", e->type);
+	put_text(out, "message", e->message);
+	put_text(out, "traceback", e->traceback);
+	put_int_or_null(out, "line", e->line > 0, e->line);
+}
+
+/* brig's own error comes before the program's. */
+static void put_error(struct buf *out, const char *key, const struct result *r)
+{
+	const struct err *err = &r->error;
 	char cause[sizeof(err->step) + sizeof(err->msg) + 2];
 
-	if (err->code == ERR_NONE) {
+	if (err->code == ERR_NONE && !r->exception.type) {
 		put_null(out, key);
 		return;
 	}
-	(void)snprintf(cause, sizeof(cause), "%s%s%s", err->step, err->step[0] ? ": " : "",
-	               err->msg);
 	put_key(out, key);
 	buf_putc(out, '{');
-	put_text(out, "code", err_code_name(err->code));
-	put_text(out, "cause", cause);
-	put_text(out, "remedy", err->remedy);
+	if (err->code == ERR_NONE) {
+		put_exception(out, &r->exception);
+	} else {
+		(void)snprintf(cause, sizeof(cause), "%s%s%s", err->step,
+		               err->step[0] ? ": " : "", err->msg);
+		put_text(out, "code", err_code_name(err->code));
+		put_text(out, "cause", cause);
+		put_text(out, "remedy", err->remedy);
+	}
 	buf_putc(out, '}');
 }
 
@@ -195,9 +223,14 @@ int result_to_json(const struct result *r, struct buf *out)
 	put_output(out, "stdout", &r->out);
 	put_output(out, "stderr", &r->errout);
 	put_key(out, "outputs");
-	buf_puts(out, "[]");
-	put_null(out, "value");
-	put_error(out, "error", &r->error);
+	buf_putc(out, '[');
+	buf_put(out, r->outputs.data, r->outputs.len);
+	buf_putc(out, ']');
+	if (r->value)
+		put_text(out, "value", r->value);
+	else
+		put_null(out, "value");
+	put_error(out, "error", r);
 	put_files(out, "files", r);
 	put_usage(out, "usage", &r->usage);
 	put_key(out, "truncated");

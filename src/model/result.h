@@ -13,6 +13,7 @@
 #include "model/layer.h"
 
 #define RESULT_FILES_MAX  1000
+#define RESULT_OUTPUTS_MAX (64 * MIB) /* bytes of all rich outputs */
 #define RESULT_JSON_MAX   (4096 * MIB - 1)
 #define EXECUTION_ID_SIZE 27 /* 26 characters of [0-9a-hjkmnp-tv-z] and a NUL */
 
@@ -79,6 +80,14 @@ struct result_file {
 	enum file_change change;
 };
 
+/* What the program itself says went wrong; its word, nobody else's. */
+struct exception {
+	char *type; /* NULL: none */
+	char *message;
+	char *traceback;
+	int line; /* of the script, 0: unknown */
+};
+
 struct result {
 	char execution_id[EXECUTION_ID_SIZE];
 	enum run_state state;
@@ -87,6 +96,9 @@ struct result {
 	int signal;                        /* 0: none */
 	struct buf out, errout;            /* head and tail kept, see exec/output.h */
 	uint64_t out_dropped, err_dropped; /* bytes between them */
+	struct buf outputs;                /* MIME bundles as JSON, comma-separated, in order */
+	char *value;                       /* of the last expression, as text; NULL: none */
+	struct exception exception;
 	struct err error;                  /* code ERR_NONE: none */
 	struct result_file *files;
 	size_t n_files;

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "node_runner.h"
+#include "runners_gen.h"
 #include "seccomp_default.h"
 
 #define INIT_ID     1
@@ -17,6 +17,9 @@
 #define ID_BASE     0x70000000u /* above what distributions hand out to users and containers */
 #define ID_SLOTS    (1u << 20)
 #define NODE_RUNNER "/etc/brig/run.cjs"
+#define NODE_WARM   "/etc/brig/warm.cjs"
+#define ZYGOTE      "/etc/brig/zygote.py"
+#define ZYGOTE_SO   "/etc/brig/zygote.so"
 
 int plan_add_fs(struct plan *p, struct fs_op op, struct err *err)
 {
@@ -278,7 +281,32 @@ static int alloc_lists(struct arena *a, struct plan *p, struct err *err)
 	return 0;
 }
 
-/* Node finds out whether code is a module or a script with a little help. */
+/* What runs code in a box beside the interpreter itself: files of ours, read-only. */
+static int add_runners(struct plan *p, struct err *err)
+{
+	static const struct {
+		const char *path;
+		struct str data;
+	} files[] = {
+		{ NODE_RUNNER, { (const char *)node_run, sizeof(node_run) } },
+		{ NODE_WARM, { (const char *)node_warm, sizeof(node_warm) } },
+		{ ZYGOTE, { (const char *)python_zygote, sizeof(python_zygote) } },
+		{ ZYGOTE_SO, { (const char *)zygote_so, sizeof(zygote_so) } },
+	};
+	int r = plan_add_fs(
+		p, (struct fs_op){ .kind = FS_OP_DIR, .path = "/etc/brig", .mode = 0755 }, err);
+
+	for (size_t i = 0; i < ELEMENTSOF(files) && r >= 0; i++)
+		r = plan_add_fs(p,
+		                (struct fs_op){ .kind = FS_OP_FILE,
+		                                .path = files[i].path,
+		                                .data = files[i].data,
+		                                .mode = 0444 },
+		                err);
+	return r;
+}
+
+/* A one-shot box has only what its language needs: every file costs. */
 static int add_node_runner(struct plan *p, struct err *err)
 {
 	int r = plan_add_fs(
@@ -286,13 +314,12 @@ static int add_node_runner(struct plan *p, struct err *err)
 
 	if (r < 0)
 		return r;
-	return plan_add_fs(
-		p,
-		(struct fs_op){ .kind = FS_OP_FILE,
-	                        .path = NODE_RUNNER,
-	                        .data = { (const char *)node_runner, sizeof(node_runner) },
-	                        .mode = 0444 },
-		err);
+	return plan_add_fs(p,
+	                   (struct fs_op){ .kind = FS_OP_FILE,
+	                                   .path = NODE_RUNNER,
+	                                   .data = { (const char *)node_run, sizeof(node_run) },
+	                                   .mode = 0444 },
+	                   err);
 }
 
 /* Locking the code's mounts costs a second mount namespace: only where it is asked for. */
@@ -301,10 +328,9 @@ static uint32_t layers_planned(enum level level)
 	return level == LEVEL_STRICT ? LAYERS_ALL : LAYERS_ALL & ~LAYER_BIT(LOCKED_MOUNTS);
 }
 
-int route_plan(const struct request *req, const struct image *image, struct arena *a,
-               struct plan *ret, struct err *err)
+static struct plan plan_start(const struct request *req)
 {
-	struct plan p = {
+	return (struct plan){
 		.layers = layers_planned(req->level),
 		.required = layers_required(req->level),
 		.init_id = INIT_ID,
@@ -319,6 +345,12 @@ int route_plan(const struct request *req, const struct image *image, struct aren
 		.script = script_name(req),
 		.cwd = WORKSPACE,
 	};
+}
+
+int route_plan(const struct request *req, const struct image *image, struct arena *a,
+               struct plan *ret, struct err *err)
+{
+	struct plan p = plan_start(req);
 	int r = check_tier(req->tier, err);
 
 	if (r >= 0)
@@ -342,4 +374,83 @@ int route_plan(const struct request *req, const struct image *image, struct aren
 	add_limits(&req->limits, &p);
 	*ret = p;
 	return 0;
+}
+
+/* What waits in a warm box: a zygote's child, a warmed node, or nothing yet. */
+static int add_waiting_command(const struct request *req, const struct image *image,
+                               struct arena *a, struct plan *p, struct err *err)
+{
+	static const char *const commands[LANGUAGE_COUNT][8] = {
+		[LANGUAGE_PYTHON] = { "-I", "-B", "-u", ZYGOTE, "serve", ZYGOTE_SO, "3" },
+		[LANGUAGE_JAVASCRIPT] = { NODE_WARM, "5" },
+		[LANGUAGE_SHELL] = { NULL },
+	};
+	const char *const *command = commands[req->language];
+
+	if (image->find(runtimes[req->language].program, &p->exec) < 0) {
+		(void)err_set(err, ERR_NOT_FOUND, 0, "no %s in the image \"%s\"",
+		              runtimes[req->language].program, image->id);
+		return err_remedy(err, -ENOENT, "install it on this machine: apt-get install %s",
+		                  runtimes[req->language].package);
+	}
+	p->argv = arena_array(a, req->n_args + 10, sizeof(*p->argv));
+	if (!p->argv)
+		return err_set(err, ERR_LIMIT, ENOMEM, "memory of the plan");
+	p->argv[p->n_argv++] = runtimes[req->language].program;
+	for (; *command; command++)
+		p->argv[p->n_argv++] = *command;
+	for (size_t i = 0; i < req->n_args; i++) /* modules to load before anybody asks */
+		p->argv[p->n_argv++] = req->args[i];
+	return 0;
+}
+
+int route_warm(const struct request *req, const struct image *image, struct arena *a,
+               struct plan *ret, struct err *err)
+{
+	struct plan p = plan_start(req);
+	int r = check_tier(req->tier, err);
+
+	if (r >= 0)
+		r = alloc_lists(a, &p, err);
+	if (r >= 0)
+		r = image->add(a, &p, err);
+	if (r >= 0)
+		r = add_runners(&p, err);
+	if (r >= 0)
+		r = add_places(&p, err);
+	if (r >= 0)
+		r = add_masks(&p, err);
+	if (r >= 0)
+		r = add_waiting_command(req, image, a, &p, err);
+	if (r >= 0)
+		r = add_environment(req, a, &p, err);
+	if (r < 0)
+		return r;
+	add_limits(&req->limits, &p);
+	*ret = p;
+	return 0;
+}
+
+const char *route_script(const struct request *req)
+{
+	return script_name(req);
+}
+
+int route_command(const struct request *req, const struct plan *warm, struct arena *a,
+                  struct plan *ret, struct err *err)
+{
+	const char *script = arena_printf(a, WORKSPACE "/%s", script_name(req));
+	struct plan p = { .exec = warm->exec };
+	int r;
+
+	p.argv = arena_array(a, req->n_args + 8, sizeof(*p.argv));
+	if (!p.argv || !script)
+		return err_set(err, ERR_LIMIT, ENOMEM, "memory of the request");
+	p.argv[p.n_argv++] = runtimes[req->language].program;
+	p.argv[p.n_argv++] = script;
+	for (size_t i = 0; i < req->n_args; i++)
+		p.argv[p.n_argv++] = req->args[i];
+	r = add_environment(req, a, &p, err);
+	*ret = p;
+	return r;
 }

@@ -31,6 +31,18 @@ extern const struct image image_host;
 int route_plan(const struct request *req, const struct image *image, struct arena *a,
                struct plan *ret, struct err *err);
 
+/*
+ * The plan of boxes that wait for a request of this kind: language, level, network, limits and
+ * environment as in `req`, whose args are the modules to load beforehand. No code, no files.
+ */
+int route_warm(const struct request *req, const struct image *image, struct arena *a,
+               struct plan *ret, struct err *err);
+/* The name of the request's script below /workspace. */
+const char *route_script(const struct request *req);
+/* Program, arguments and environment of a request that is run in a box of `warm`; nothing else. */
+int route_command(const struct request *req, const struct plan *warm, struct arena *a,
+                  struct plan *ret, struct err *err);
+
 /* Appends to the plan's lists; -E2BIG with err when a bound is reached. */
 int plan_add_fs(struct plan *p, struct fs_op op, struct err *err);
 int plan_add_rule(struct plan *p, const char *path, enum plan_access access, struct err *err);

@@ -82,6 +82,13 @@ bool cgroup_host_swapless(void)
 	return str_has_prefix(p + strspn(p, " "), "0 kB");
 }
 
+void cgroup_host_none(struct cgroup_host *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++)
+		ret->parents[i] = ret->bases[i] = FD_NONE;
+}
+
 void cgroup_host_close(struct cgroup_host *host)
 {
 	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++) {
@@ -214,10 +221,12 @@ void cgroup_park(struct cgroup *cg)
 /* A hierarchy that cannot be opened reads as nothing, as before. */
 static void open_dirs(struct cgroup *cg)
 {
-	for (size_t i = 0; i < CGROUP_CONTROLLERS && cg->parked; i++)
+	for (size_t i = 0; i < CGROUP_CONTROLLERS && cg->parked; i++) {
+		cg->dirs[i] = FD_NONE;
 		if (cg->host->parents[i] >= 0)
 			cg->dirs[i] = openat(cg->host->parents[i], cg->name,
 			                     O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	}
 }
 
 static void close_again(struct cgroup *cg)

@@ -85,6 +85,8 @@ extern const struct cgroup_ops cgroup_ops_v1, cgroup_ops_v2;
 
 /* Finds out; never fails: `mode` and `usable` say what there is. */
 void cgroup_host_open(const struct cgroup_env *env, struct cgroup_host *ret);
+/* A host of which nothing is known: reads as nothing. */
+void cgroup_host_none(struct cgroup_host *ret);
 void cgroup_host_close(struct cgroup_host *host);
 /* Removes empty groups that a dead launcher left more than `age_s` seconds ago. */
 void cgroup_host_sweep(const struct cgroup_host *host, unsigned age_s);

@@ -1,0 +1,754 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs one Python program as the interpreter would, and reports value, outputs and error.
+
+    zygote.py run R SCRIPT [ARG ...]        a program of its own; R is the report channel or -1
+    zygote.py serve LIB SOCK [MODULE ...]   an idle interpreter that LIB forks into boxes
+
+A report is a frame on a stream socket: four bytes of length, little-endian, then one JSON object.
+"""
+import builtins
+import sys
+
+# The program may replace or delete any builtin. The functions below look up names in this copy.
+__builtins__ = dict(vars(builtins))
+
+# `run` has to start fast: what stands here is built in, or was loaded by the interpreter itself.
+import _ast
+import _signal
+import _thread
+import atexit
+import gc
+import io
+import os
+from stat import S_ISREG as stat_is_file
+
+try:
+    from _json import encode_basestring as quote
+except ImportError:
+    from json.encoder import encode_basestring as quote
+
+# Loaded once in the zygote, shared by all boxes until they write. Each page costs every box a bit
+# of fork and exit, so that only what many programs use is here: asyncio, ssl and what needs them
+# (2.5 MB more) are not.
+PRELOAD = (
+    "abc", "argparse", "ast", "base64", "binascii", "bisect", "calendar", "collections.abc",
+    "contextlib", "copy", "csv", "dataclasses", "datetime", "decimal", "enum", "fractions",
+    "functools", "glob", "hashlib", "heapq", "inspect", "itertools", "json", "linecache", "math",
+    "mmap", "operator", "pathlib", "pickle", "pprint", "queue", "random", "re", "resource",
+    "secrets", "select", "shutil", "signal", "statistics", "string", "struct", "subprocess",
+    "tempfile", "textwrap", "threading", "time", "traceback", "types", "typing", "unicodedata",
+    "uuid", "zlib",
+)
+# Libraries for arithmetic start threads when they are loaded; a process with threads cannot be
+# forked into a box.
+ONE_THREAD = {name + "_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR")}
+
+MESSAGE_BYTES = 2 << 20
+TEXT_BYTES = 64 << 10
+TRACEBACK_BYTES = 1 << 20
+ENTRY_BYTES = 8 << 20
+OUTPUT_COUNT = 1000
+OUTPUT_BYTES = 64 << 20
+CO_COROUTINE = 0x80
+BUFFERED = (io.BufferedWriter, io.BufferedRandom, io.TextIOWrapper)
+STREAMS = ("stdin", "stdout", "stderr")
+
+REPRS = (
+    ("text/html", "_repr_html_"), ("image/png", "_repr_png_"), ("image/jpeg", "_repr_jpeg_"),
+    ("image/svg+xml", "_repr_svg_"), ("text/markdown", "_repr_markdown_"),
+    ("text/latex", "_repr_latex_"), ("application/json", "_repr_json_"),
+)
+
+# Bound here, since the program may replace them where they come from.
+modules = sys.modules
+show_error = sys.__excepthook__
+type_name = type.__dict__["__name__"].__get__
+os_read, os_write, os_close, os_exit, getpid, fstat = (
+    os.read, os.write, os.close, os._exit, os.getpid, os.fstat)
+call_exit_functions = atexit._run_exitfuncs
+collect, objects = gc.collect, gc.get_objects
+set_trace, set_profile = sys.settrace, sys.setprofile
+block_signals, SIG_BLOCK, ALL_SIGNALS = (
+    _signal.pthread_sigmask, _signal.SIG_BLOCK, _signal.valid_signals())
+
+
+# Text and JSON
+
+
+def cut(text, limit):
+    """At most `limit` bytes as UTF-8; the end of what was longer says so."""
+    data = str.encode(text, "utf-8", "replace")
+    if len(data) <= limit:
+        return data.decode()
+    return data[:limit - 3].decode("utf-8", "ignore") + "\u2026"
+
+
+def encode(value):
+    """JSON without the json module, which a short program need not wait for."""
+    if value is None or value is True or value is False:
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, str):
+        return quote(value)
+    if isinstance(value, int):
+        return int.__repr__(value)
+    if isinstance(value, float):
+        return float.__repr__(value) if value - value == 0 else "null"
+    if isinstance(value, (list, tuple)):
+        return "[%s]" % ",".join([encode(item) for item in value])
+    if isinstance(value, dict):
+        return "{%s}" % ",".join([
+            "%s:%s" % (quote(key if isinstance(key, str) else encode(key)), encode(item))
+            for key, item in value.items()])
+    raise TypeError("not JSON: " + type_name(type(value)))
+
+
+class Report:
+    """The channel to brig. A program may close it or use its number for something else."""
+
+    def __init__(self):
+        self.lock = _thread.RLock()
+        self.open(-1)
+
+    def open(self, fd):
+        self.fd = fd
+        self.count = self.size = 0
+        self.pending = b""
+        if fd >= 0:
+            os.set_inheritable(fd, False)
+            self.identity = self.look()
+
+    def look(self):
+        stat = fstat(self.fd)
+        return stat.st_dev, stat.st_ino, getpid()
+
+    def is_ours(self):
+        """False in a forked child, and when the descriptor is no longer what was opened."""
+        try:
+            return self.fd >= 0 and self.look() == self.identity
+        except OSError:
+            return False
+
+    def send(self, text):
+        data = text.encode("utf-8", "replace")
+        with self.lock:
+            if not self.is_ours():
+                return
+            # A signal handler that raises may end a write half way: the rest goes out first.
+            self.pending += len(data).to_bytes(4, "little") + data
+            try:
+                while self.pending:
+                    self.pending = self.pending[os_write(self.fd, self.pending):]
+            except OSError:
+                self.fd = -1
+
+    def output(self, entries):
+        """One output; `entries` maps MIME types to JSON text."""
+        body = ",".join(["%s:%s" % (quote(mime), text) for mime, text in entries.items()])
+        if self.count >= OUTPUT_COUNT or self.size + len(body) > OUTPUT_BYTES:
+            if self.size <= OUTPUT_BYTES:
+                self.size = OUTPUT_BYTES + 1
+                self.send('{"output":{"text/plain":"[further outputs are left out]"}}')
+            return
+        self.count += 1
+        self.size += len(body)
+        self.send('{"output":{%s}}' % body)
+
+    def done(self, status, value, error):
+        try:
+            text = encode({"done": {"exit": status, "value": value, "error": error}})
+        except MemoryError:
+            text = '{"done":{"exit":%d,"value":null,"error":null}}' % status
+        self.send(text)
+
+    def forget(self):
+        """In a forked child: the program's children have nothing to report."""
+        fd, self.fd = self.fd, -1
+        try:
+            if fd >= 0 and (fstat(fd).st_dev, fstat(fd).st_ino) == self.identity[:2]:
+                os_close(fd)
+        except OSError:
+            pass
+
+    def wait_for_end(self):
+        """brig hangs up when it has all it wants; leaving earlier would only be in its way."""
+        while self.is_ours() and os_read(self.fd, 4096):
+            pass
+
+
+report = Report()
+
+
+# Outputs
+
+
+def plain(obj):
+    """repr(), whatever happens in it: showing a value must not fail a program."""
+    if type(obj) in (str, bytes, list, tuple) and len(obj) > TEXT_BYTES:
+        obj = obj[:TEXT_BYTES]  # the rest would be cut off from the text anyway
+    try:
+        return cut(repr(obj), TEXT_BYTES)
+    except BaseException:
+        return "<%s object, repr() failed>" % type_name(type(obj))
+
+
+def png(figure):
+    image = io.BytesIO()
+    figure.savefig(image, format="png", bbox_inches="tight")
+    figure._brig_shown = True
+    return image.getvalue()
+
+
+def is_figure(obj):
+    return isinstance(obj, getattr(modules.get("matplotlib.figure"), "Figure", ()))
+
+
+def representations(obj):
+    """Pairs of MIME type and data, from what the type of the object offers."""
+    kind = type(obj)
+    if is_figure(obj):
+        yield "image/png", png(obj)
+    method = getattr(kind, "_repr_mimebundle_", None)
+    if method is not None:
+        try:
+            data = method(obj, include=None, exclude=None)
+            yield from (data[0] if isinstance(data, tuple) else data or {}).items()
+        except Exception:
+            pass
+    for mime, name in REPRS:
+        method = getattr(kind, name, None)
+        if method is None:
+            continue
+        try:
+            data = method(obj)
+        except Exception:
+            continue
+        data = data[0] if isinstance(data, tuple) and data else data
+        if data is not None:
+            yield mime, data
+
+
+def encode_entry(mime, data):
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        import binascii
+        data = binascii.b2a_base64(data, newline=False).decode()
+    if mime == "application/json" or mime.endswith("+json"):
+        return encode(data)
+    if not isinstance(data, str):
+        raise TypeError("not text: " + mime)
+    return quote(data)
+
+
+def bundle(obj, text):
+    """MIME types to JSON text. The first to offer a type wins; what cannot be sent is left out."""
+    entries, notes = {}, []
+    for mime, data in representations(obj):
+        if not isinstance(mime, str) or mime in entries:
+            continue
+        try:
+            entry = encode_entry(mime, data)
+        except Exception:
+            continue
+        if len(entry) > ENTRY_BYTES:
+            notes.append("\n[%s is left out: %d bytes]" % (mime, len(entry)))
+        else:
+            entries[mime] = entry
+    entries.setdefault("text/plain", quote(text))
+    if notes:
+        entries["text/plain"] = entries["text/plain"][:-1] + quote("".join(notes))[1:]
+    return entries
+
+
+def display(*objs):
+    """Shows objects as rich outputs of the run."""
+    for obj in objs:
+        report.output(bundle(obj, plain(obj)))
+
+
+def show_figures(close):
+    """Every open figure of pyplot that was not shown yet."""
+    pyplot = modules.get("matplotlib.pyplot")
+    for number in pyplot.get_fignums() if pyplot else ():
+        figure = pyplot.figure(number)
+        if not getattr(figure, "_brig_shown", False):
+            display(figure)
+        if close:
+            pyplot.close(figure)
+
+
+class PyplotFinder:
+    """Waits for the import of pyplot: its show() has no screen here, but has outputs."""
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name != "matplotlib.pyplot":
+            return None
+        sys.meta_path.remove(cls)
+        spec = modules["_frozen_importlib_external"].PathFinder.find_spec(name, path, target)
+        if spec is not None:
+            execute_module = spec.loader.exec_module
+
+            def exec_module(module):
+                execute_module(module)
+                take_over(module)
+            spec.loader.exec_module = exec_module
+        return spec
+
+
+def take_over(pyplot):
+    def show(*_args, **_options):
+        show_figures(close=True)
+    pyplot.show = show
+
+
+# The program
+
+
+def future_flags(body):
+    """The statements are compiled in two parts; what the first one imports counts for both."""
+    flags = 0
+    for node in body:
+        if isinstance(node, _ast.ImportFrom) and node.module == "__future__":
+            import __future__
+            for alias in node.names:
+                flags |= getattr(__future__, alias.name).compiler_flag
+    return flags
+
+
+def compile_parts(source, path):
+    """All statements; when the last one is an expression it is a part of its own."""
+    flags = _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    try:
+        tree = compile(source, path, "exec", flags | _ast.PyCF_ONLY_AST, True)
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], _ast.Expr) else None
+        parts = [compile(tree, path, "exec", flags, True)] if tree.body or not last else []
+        if last:
+            flags |= future_flags(tree.body)
+            parts.append(compile(_ast.Expression(last.value), path, "eval", flags, True))
+        return parts
+    except RecursionError:  # too deep for a tree of objects, perhaps not for the compiler
+        return [compile(source, path, "exec", flags, True)]
+
+
+async def run_async(parts, namespace):
+    value = None
+    for code in parts:
+        value = eval(code, namespace)
+        if code.co_flags & CO_COROUTINE:
+            value = await value
+    return value
+
+
+def run_parts(parts, namespace):
+    if any([code.co_flags & CO_COROUTINE for code in parts]):
+        import asyncio
+        return asyncio.run(run_async(parts, namespace))
+    value = None
+    for code in parts:
+        value = eval(code, namespace)
+    return value
+
+
+def new_main(path):
+    """What the interpreter makes for a script; nothing of the runner's own module."""
+    main = type(sys)("__main__")
+    main.__dict__.update(
+        __annotations__={}, __builtins__=builtins, __cached__=None, __file__=path, __package__=None,
+        __loader__=modules["_frozen_importlib_external"].SourceFileLoader("__main__", path))
+    modules["__main__"] = main
+    return main.__dict__
+
+
+def write_error(text):
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except BaseException:  # None, closed, replaced, broken: the interpreter is silent, too
+        pass
+
+
+def format_error(error, trace):
+    """The text that the interpreter prints, by the interpreter."""
+    stderr = getattr(sys, "stderr", None)
+    sys.stderr = text = io.StringIO()
+    try:
+        show_error(type(error), BaseException.with_traceback(error, trace), trace)
+    except BaseException:
+        text.write("%s\n" % type_name(type(error)))
+    finally:
+        sys.stderr = stderr
+    return text.getvalue()
+
+
+def user_frames(trace, namespace):
+    while trace is not None and trace.tb_frame.f_globals is not namespace:
+        trace = trace.tb_next
+    return trace
+
+
+def error_line(error, trace, path):
+    """The innermost line of the script that took part."""
+    if isinstance(error, SyntaxError) and error.filename == path:
+        return error.lineno if isinstance(error.lineno, int) else None
+    line = None
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == path:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
+
+
+def message_of(error):
+    try:
+        return cut(str(error), TEXT_BYTES)
+    except BaseException:
+        return "<exception str() failed>"
+
+
+def exit_status(request):
+    """Of a SystemExit."""
+    code = getattr(request, "code", None)
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return int.__and__(code, 0xff) if -1 << 63 <= int(code) < 1 << 63 else 255
+    try:
+        write_error(str(code) + "\n")
+    except BaseException:
+        pass
+    return 1
+
+
+def print_error(error, trace, text):
+    """Gives an exit status when the program's own hook asks for one."""
+    hook = getattr(sys, "excepthook", show_error)
+    if hook is show_error:
+        return write_error(text)
+    try:
+        hook(type(error), error, trace)
+    except SystemExit as request:
+        return exit_status(request)
+    except BaseException as second:
+        again = format_error(second, second.__traceback__ and second.__traceback__.tb_next)
+        write_error("Error in sys.excepthook:\n%s\nOriginal exception was:\n%s" % (again, text))
+    return None
+
+
+def failed(error, namespace, path):
+    """Prints an uncaught exception; gives the exit status and the report of it."""
+    trace = user_frames(error.__traceback__, namespace)
+    text = format_error(error, trace)
+    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, trace
+    sys.last_exc = error
+    status = print_error(error, trace, text)
+    if status is None:
+        status = 130 if isinstance(error, KeyboardInterrupt) else 1
+    return status, {"type": type_name(type(error)), "message": message_of(error),
+                    "traceback": cut(text, TRACEBACK_BYTES),
+                    "line": error_line(error, trace, path)}
+
+
+def run_main(path, source):
+    """The program from its first to its last statement: exit status, value, error."""
+    status, value, error, caught = 0, None, None, None
+    namespace = new_main(path)
+    try:
+        value = run_parts(compile_parts(source, path), namespace)
+    except SystemExit as request:
+        status = exit_status(request)
+    except BaseException as uncaught:
+        caught = uncaught
+    set_trace(None)
+    set_profile(None)
+    if caught is not None:  # no longer handled, so that a hook's own error has no context
+        status, error = failed(caught, namespace, path)
+    try:
+        show_figures(close=False)
+        if value is not None:
+            text = plain(value)
+            report.output(bundle(value, text))
+            return status, text, error
+    except BaseException as failure:
+        write_error(format_error(failure, failure.__traceback__))
+    return status, None, error
+
+
+# The end of the program
+
+
+def join_threads():
+    threading = modules.get("threading")
+    if threading is not None and _thread._count():
+        threading._shutdown()
+
+
+def run_exit_functions():
+    try:
+        call_exit_functions()
+    except BaseException:
+        pass  # up to 3.9 the last error comes out; all of them were printed
+
+
+def flush_files():
+    """In a cycle a descriptor may be closed before what is buffered above it is written."""
+    for item in objects():
+        if type(item) in BUFFERED:
+            try:
+                item.flush()
+            except Exception:
+                pass
+
+
+def drop_program():
+    """Frees what the program holds, so that finalizers run and open files are written."""
+    sys.last_type = sys.last_value = sys.last_traceback = sys.last_exc = None
+    modules.pop("__main__", None)
+    flush_files()
+    collect()
+
+
+def flush(name):
+    stream = getattr(sys, name, None)
+    if stream is not None and not getattr(stream, "closed", False):
+        stream.flush()
+
+
+def attempt(step, *args):
+    """False when it failed, which is told and no reason to stop."""
+    try:
+        step(*args)
+        return True
+    except BaseException as error:
+        write_error("Exception ignored at the end of the program:\n%s" % format_error(
+            error, error.__traceback__ and error.__traceback__.tb_next))
+        return False
+
+
+def finish(steps):
+    """Does what the interpreter does at its end. False when output was lost."""
+    for step in steps:
+        attempt(step)
+    kept = attempt(flush, "stdout")
+    attempt(drop_program)
+    kept = attempt(flush, "stdout") and kept
+    return attempt(flush, "stderr") and kept
+
+
+def execute(path, source, steps):
+    status, value, error = run_main(path, source)
+    return status if finish(steps) else 120, value, error
+
+
+def load(path):
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    parts = [os_read(fd, fstat(fd).st_size + 1)]
+    while parts[-1]:
+        parts.append(os_read(fd, 4096))
+    os_close(fd)
+    return b"".join(parts)
+
+
+def finish_report(signals, *outcome):
+    """No handler of the program may run in the middle of the last frame."""
+    attempt(block_signals, SIG_BLOCK, signals)
+    report.done(*outcome)
+
+
+def enter_script(path, arguments):
+    sys.argv = [path] + arguments
+    sys.orig_argv = [sys.executable] + sys.argv
+    sys.path.insert(0, path.rpartition("/")[0])
+
+
+def run_script(path, arguments):
+    """Never returns."""
+    status = 1
+    try:
+        enter_script(path, arguments)
+        status, value, error = execute(path, load(path), (join_threads, run_exit_functions))
+        finish_report(ALL_SIGNALS, status, value, error)
+        report.wait_for_end()
+    finally:
+        os_exit(status)
+
+
+# The zygote
+
+
+def preload(names):
+    """Imports all, or leaves: a box must not differ from what was asked for."""
+    added = {name: value for name, value in ONE_THREAD.items() if name not in os.environ}
+    os.environ.update(added)
+    for name in names:
+        try:
+            __import__(name)
+        except BaseException as error:
+            write_error("brig: cannot preload %s\n%s" % (name, format_error(error, None)))
+            os_exit(3)
+    for name in added:
+        del os.environ[name]
+    if os.path.exists("/proc/self/task") and len(os.listdir("/proc/self/task")) != 1:
+        write_error("brig: a preloaded module has started a thread\n")
+        os_exit(3)
+    if "matplotlib.pyplot" in modules:
+        take_over(modules["matplotlib.pyplot"])
+
+
+def swap_stdio():
+    """Puts a pipe in the place of the standard descriptors; restore_stdio() undoes it."""
+    ends = os.pipe()
+    saved = [os.dup(fd) for fd in (0, 1, 2)]
+    for fd in (0, 1, 2):
+        os.dup2(ends[fd > 0], fd)
+    return saved + list(ends)
+
+
+def restore_stdio(kept):
+    for fd in (0, 1, 2):
+        os.dup2(kept[fd], fd)
+    for fd in kept:
+        os_close(fd)
+
+
+def rehearse(scan, pages, source):
+    """Runs a program with all that belongs to it, and keeps nothing of it.
+
+    In the zygote this fills caches; in a box it writes to the pages that the real program will
+    write to, so that they are copied before anybody waits.
+    """
+    message = b'{"path": "/dev/null", "argv": ["a"], "env": [], "rlimits": []}'
+    pages[:len(message)] = message
+    message = parse(scan, pages, len(message))
+    check_streams()
+    enter_script(message["path"], message["argv"])
+    ends = os.pipe()
+    report.open(ends[1])
+    # Functions to be called at exit can be called only once: not here.
+    steps = (join_threads,) if atexit._ncallbacks() else (join_threads, run_exit_functions)
+    finish_report((), *execute("/dev/null", load("/dev/null") + source, steps))
+    report.open(-1)
+    os_close(ends[0])
+    os_close(ends[1])
+    del sys.path[0]
+
+
+def forget_shared_state():
+    """What the fork copied and no two boxes may share. CPython itself reseeds `random`."""
+    numpy = modules.get("numpy.random")
+    if numpy is not None:
+        numpy.seed()
+    if "ssl" in modules:
+        modules["ssl"].RAND_add(os.urandom(64), 64.0)
+    if "multiprocessing.process" in modules:
+        modules["multiprocessing.process"].current_process().authkey = os.urandom(32)
+    if "tempfile" in modules:
+        modules["tempfile"]._name_sequence = None
+    if "logging" in modules:
+        logging, time = modules["logging"], modules["time"]
+        start = logging._startTime
+        logging._startTime = time.time_ns() if isinstance(start, int) else time.time()
+
+
+def parse(scan, pages, size):
+    """Takes over the environment and the limits of a run message."""
+    message = scan(pages[:size].decode(), 0)[0]
+    for entry in message.get("env", ()):
+        name, _, value = entry.partition("=")
+        os.environ[name] = value
+        if name == "TZ":
+            modules["time"].tzset()
+    for number, value in message.get("rlimits", ()):
+        modules["resource"].setrlimit(number, (value, value))
+    return message
+
+
+def check_streams():
+    """brig gives pipes, as the streams of the zygote were; a file can seek."""
+    for fd, name in enumerate(STREAMS):
+        if stat_is_file(fstat(fd).st_mode):
+            open_stream(name, fd)
+
+
+def open_stream(name, fd):
+    """A stream remembers whether it can seek, so it is made anew when that changes."""
+    old = getattr(sys, name)
+    raw = open(fd, "wb" if fd else "rb", 0 if fd else -1, closefd=False)
+    stream = io.TextIOWrapper(raw, old.encoding, old.errors, write_through=fd > 0)
+    stream.mode = old.mode
+    setattr(sys, name, stream)
+    setattr(sys, "__%s__" % name, stream)
+
+
+def prepare(scan, pages):
+    """All that a box will need is made and used before the first one exists."""
+    kept = swap_stdio()
+    for fd, name in enumerate(STREAMS):
+        open_stream(name, fd)
+    for _ in range(2):
+        rehearse(scan, pages, b"print(1)\n[1]\n")
+        rehearse(scan, pages, b"def f(): return 1 / 0\nf()\n")
+    restore_stdio(kept)
+    modules["linecache"].clearcache()
+    gc.collect()
+    gc.freeze()
+
+
+def fork_boxes(lib, ctypes, sock):
+    """Returns in a box, with the function that waits for the message."""
+    api = ctypes.pythonapi
+    hooks = [ctypes.cast(function, ctypes.c_void_p) for function in (
+        api.PyOS_BeforeFork, api.PyOS_AfterFork_Parent, api.PyOS_AfterFork_Child)]
+    lib.brig_serve.argtypes = [ctypes.c_int] + [ctypes.c_void_p] * 3
+    lib.brig_wait.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_int)]
+    # The locks of threading are free and its only thread stays; finding that out in every box
+    # costs a third of the fork. The programs' own forks do it again.
+    hook = modules["threading"]._after_fork
+    code, hook.__code__ = hook.__code__, (lambda: None).__code__
+    result = lib.brig_serve(sock, *hooks)
+    if result != 0:
+        os_exit(0 if result == 1 else 4)
+    hook.__code__ = code
+
+
+def serve(library, sock, names):
+    preload(PRELOAD + names)
+    import ctypes
+    import mmap
+    lib = ctypes.PyDLL(library)
+    # Pages of an anonymous mapping that are not touched cost nothing.
+    pages = mmap.mmap(-1, MESSAGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    scan = modules["json"].JSONDecoder().scan_once  # json.loads() without its wrapping
+    prepare(scan, pages)
+    fork_boxes(lib, ctypes, sock)
+    forget_shared_state()
+    rehearse(scan, pages, b"print(end='')\n")  # goes all the way, and writes no byte
+    fd = ctypes.c_int(-1)
+    place = ctypes.addressof(ctypes.c_char.from_buffer(pages)), MESSAGE_BYTES, ctypes.byref(fd)
+    del ctypes, mmap, library, sock, names
+    gc.freeze()
+    size = lib.brig_wait(*place)
+    if size <= 0:
+        os_exit(0)
+    report.open(fd.value)
+    message = parse(scan, pages, size)
+    # Nothing that leads to the zygote is left for the program. The pages stay: to unmap them takes
+    # longer than a small program.
+    del lib, scan, fd, place
+    check_streams()
+    run_script(message["path"], message.get("argv", []))
+
+
+def main():
+    mode, arguments = sys.argv[1], sys.argv[2:]
+    os.register_at_fork(after_in_child=report.forget)
+    sys.meta_path.insert(0, PyplotFinder)
+    builtins.display = display
+    if mode == "serve":
+        serve(arguments[0], int(arguments[1]), tuple(arguments[2:]))
+    report.open(int(arguments[0]))
+    gc.freeze()
+    run_script(arguments[1], arguments[2:])
+
+
+if __name__ == "__main__":
+    # Up to 3.9 a frame takes the builtins of its caller when both have the same globals.
+    eval("main()", {"main": main, "__builtins__": __builtins__})

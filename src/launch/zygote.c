@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The part of a zygote that is not the interpreter: a shared object that knows nothing of Python,
+ * loaded by it and called with its lock held. It waits for the launcher's word, forks, and takes
+ * the child through the same steps as any other code's process; then it returns there, to the
+ * interpreter.
+ *
+ * The child must be in the box's pid namespace and a child of the box's init. A process can only
+ * give its children another pid namespace, and init adopts only orphans: so the fork is done by a
+ * process between, which shares our memory as after vfork(2), forks with the C library's own fork
+ * (whose handlers other libraries rely on) and ends. Its child jumps back onto our stack.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "launch/box.h"
+#include "launch/keep.h"
+#include "sys/sock.h"
+#include "sys/syscalls.h"
+
+#define EXPORT       __attribute__((visibility("default")))
+#define MIDDLE_STACK 65536
+
+/* Called from the interpreter. */
+EXPORT int brig_serve(int sock, void (*before)(void), void (*after_parent)(void),
+                      void (*after_child)(void));
+EXPORT long brig_wait(char *buf, size_t size, int *ret_report);
+
+static struct box_setup setup;
+static struct kept_plan own, other; /* other: came with the call */
+static void *resume[5];             /* __builtin_setjmp's */
+static char middle_stack[MIDDLE_STACK] __attribute__((aligned(16)));
+
+/* The process between: our memory, the box's pid namespace. */
+static int middle(void *unused)
+{
+	pid_t pid = fork();
+
+	(void)unused;
+	if (pid == 0)
+		__builtin_longjmp(resume, 1);
+	_exit(pid < 0 ? 1 : 0);
+}
+
+/* Returns 0 in the child, 1 here, -errno when there is none. */
+static int fork_through(int init_pidfd)
+{
+	int status;
+	pid_t pid;
+
+	if (setns(init_pidfd, CLONE_NEWPID) < 0)
+		return -errno;
+	if (__builtin_setjmp(resume))
+		return 0;
+	pid = clone(middle, middle_stack + sizeof(middle_stack), CLONE_VM | CLONE_VFORK | SIGCHLD,
+	            NULL);
+	if (pid < 0)
+		return -errno;
+	if (waitpid(pid, &status, 0) < 0)
+		return -errno;
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 1 : -EAGAIN;
+}
+
+static int fill_setup(const struct zygote_call *call, const struct sock_msg *msg)
+{
+	size_t want = ZYGOTE_FD_CGROUP + call->n_cgroup + (call->has_plan ? 1 : 0);
+
+	if (call->n_cgroup > CGROUP_CONTROLLERS || msg->n_fds != want)
+		return -EPROTO;
+	memset(&setup, 0, sizeof(setup));
+	setup.plan = &own.plan;
+	setup.privileged = geteuid() == 0;
+	setup.shared_root = setup.adopted = true;
+	setup.pidfd = msg->fds[ZYGOTE_FD_INIT];
+	setup.to_code = setup.from_code = msg->fds[ZYGOTE_FD_WAIT];
+	for (int i = 0; i < LAUNCH_FDS; i++)
+		setup.fds[i] = FD_NONE;
+	setup.fds[LAUNCH_FD_CONTROL] = msg->fds[ZYGOTE_FD_CONTROL];
+	setup.n_cgroup_fds = call->n_cgroup;
+	for (size_t i = 0; i < call->n_cgroup; i++)
+		setup.cgroup_fds[i] = msg->fds[ZYGOTE_FD_CGROUP + i];
+	return 0;
+}
+
+/* In the child: confined when it returns. */
+static void become_code(const struct zygote_call *call, const struct sock_msg *msg)
+{
+	if (call->has_plan) {
+		if (plan_map(msg->fds[msg->n_fds - 1], &other, &setup.err) < 0)
+			report_failure(&setup);
+		setup.plan = &other.plan;
+	}
+	if (code_join(&setup) < 0)
+		report_failure(&setup);
+}
+
+/* Nobody else tells the caller that this box will have no code's process. */
+static void complain(int r)
+{
+	struct box_report rep = { .kind = BOX_FAILED };
+
+	(void)err_set(&rep.err, ERR_SETUP, -r, "fork the zygote");
+	(void)sock_send(setup.fds[LAUNCH_FD_CONTROL], &rep, sizeof(rep), NULL, 0);
+}
+
+/* 0 in a box's process, 1 in the zygote, -errno when the launcher talks nonsense. */
+static int serve_one(int sock, void (*before)(void), void (*after_parent)(void))
+{
+	struct zygote_call call;
+	struct sock_msg msg;
+	int r = sock_recv(sock, &call, sizeof(call), 0, &msg);
+
+	if (r < 0)
+		return r;
+	if (msg.len == 0)
+		return -EPIPE;
+	r = msg.len == sizeof(call) ? fill_setup(&call, &msg) : -EPROTO;
+	if (r < 0) {
+		sock_msg_close(&msg);
+		return r;
+	}
+	before();
+	r = fork_through(setup.pidfd);
+	if (r == 0) {
+		become_code(&call, &msg);
+		return 0;
+	}
+	after_parent();
+	if (r < 0)
+		complain(r);
+	sock_msg_close(&msg);
+	return 1;
+}
+
+/* Returns 0 in a box's process; in the zygote 1 when the launcher wants no more, else -errno. */
+EXPORT int brig_serve(int sock, void (*before)(void), void (*after_parent)(void),
+                      void (*after_child)(void))
+{
+	struct err err;
+	int r = plan_map(ZYGOTE_PLAN_FD, &own, &err);
+
+	if (r < 0)
+		return r;
+	r = send(sock, "", 1, MSG_NOSIGNAL) == 1 ? 1 : -errno;
+	while (r == 1)
+		r = serve_one(sock, before, after_parent);
+	if (r == 0)
+		after_child();
+	return r == -EPIPE ? 1 : r;
+}
+
+/* The run's message, with stdio in place; 0 or less: leave. */
+EXPORT long brig_wait(char *buf, size_t size, int *ret_report)
+{
+	size_t len;
+	int word = code_wait(&setup, buf, size, &len, ret_report);
+
+	if (word != BOX_RUN)
+		return -1;
+	(void)close(setup.fds[LAUNCH_FD_CONTROL]);
+	return (long)len;
+}

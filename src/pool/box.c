@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The life of one box as the pool sees it: ordered, complete, looked at from outside, waiting,
+ * claimed, gone. A waiting box costs two descriptors here: its control socket and its workspace.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/parse.h"
+#include "pool/pool_impl.h"
+#include "sys/file.h"
+#include "sys/sock.h"
+
+static uint32_t index_of(const struct pool *p, const struct box *b)
+{
+	return (uint32_t)(b - p->boxes);
+}
+
+struct box *box_of(struct pool *p, uint64_t id)
+{
+	uint64_t index = id % LAUNCH_BOXES_MAX;
+	struct box *b = index < p->boxes_max ? &p->boxes[index] : NULL;
+
+	return b && b->state != WARM_FREE && b->id == id ? b : NULL;
+}
+
+static void set_state(struct box *b, enum warm_state state)
+{
+	b->state = state;
+	b->since_ns = clock_ns();
+}
+
+/* ---- the list of those under way ------------------------------------------------------- */
+
+static void list_add(struct pool *p, struct box *b)
+{
+	uint32_t i = index_of(p, b);
+
+	b->prev = NO_BOX;
+	b->next = p->starting;
+	if (b->next != NO_BOX)
+		p->boxes[b->next].prev = i;
+	p->starting = i;
+	p->shapes[b->shape].n_starting++;
+}
+
+static void list_del(struct pool *p, struct box *b)
+{
+	if (b->prev != NO_BOX)
+		p->boxes[b->prev].next = b->next;
+	else
+		p->starting = b->next;
+	if (b->next != NO_BOX)
+		p->boxes[b->next].prev = b->prev;
+	p->shapes[b->shape].n_starting--;
+}
+
+static bool under_way(const struct box *b)
+{
+	return b->state == WARM_STARTING || b->state == WARM_WARMING;
+}
+
+/* ---- ends ------------------------------------------------------------------------------ */
+
+void box_close_streams(struct box *b)
+{
+	b->in = fd_close(b->in);
+	b->out = fd_close(b->out);
+	b->errout = fd_close(b->errout);
+	b->report = fd_close(b->report);
+}
+
+static void free_own(struct box *b)
+{
+	if (b->own)
+		arena_done(b->own);
+	free(b->own);
+	b->own = NULL;
+}
+
+void box_release(struct pool *p, struct box *b)
+{
+	if (under_way(b))
+		list_del(p, b);
+	if (b->state == WARM_ENDING)
+		p->n_ending--;
+	box_close_streams(b);
+	b->control = fd_close(b->control);
+	b->workspace = fd_close(b->workspace);
+	free(b->starting);
+	b->starting = NULL;
+	b->call = NULL;
+	free_own(b);
+	b->state = WARM_FREE;
+	b->id += LAUNCH_BOXES_MAX;
+	p->free[p->n_free++] = index_of(p, b);
+}
+
+static void remove_ready(struct shape *s, uint32_t index)
+{
+	for (unsigned i = 0; i < s->n_ready; i++) {
+		if (s->ready[i] != index)
+			continue;
+		memmove(s->ready + i, s->ready + i + 1, (s->n_ready - i - 1) * sizeof(*s->ready));
+		s->n_ready--;
+		return;
+	}
+}
+
+void box_kill(struct pool *p, struct box *b)
+{
+	if (under_way(b))
+		list_del(p, b);
+	if (b->state == WARM_READY)
+		remove_ready(&p->shapes[b->shape], index_of(p, b));
+	if (b->state != WARM_ENDING) {
+		set_state(b, WARM_ENDING);
+		p->n_ending++;
+	}
+	if (!b->kill_sent)
+		b->kill_sent = launcher_kill(&p->launcher, b->id) >= 0;
+	if (!b->kill_sent)
+		p->blocked = true; /* pool_tick() tries again */
+}
+
+/* It never became ready: whoever waits for it is told. */
+static void spoil(struct pool *p, struct box *b, const struct err *err, bool gone)
+{
+	struct pool_call *call = b->call;
+	struct shape *s = &p->shapes[b->shape];
+
+	b->call = NULL;
+	s->stats.failed++;
+	s->error = *err;
+	if (gone)
+		box_release(p, b);
+	else
+		box_kill(p, b);
+	if (!call) /* the one that waits longest, so that nobody waits for ever */
+		for (call = p->queued.first; call && p->shapes + call->shape != s;)
+			call = call->next;
+	if (call && call->state == CALL_QUEUED)
+		call_fail(p, call, RUN_SETUP_FAILED, err);
+	pool_feed(p, s);
+}
+
+void box_failed(struct pool *p, const struct launch_reply *reply)
+{
+	struct box *b = box_of(p, reply->id);
+
+	if (b)
+		spoil(p, b, &reply->err, true);
+}
+
+void box_ended(struct pool *p, const struct launch_reply *reply)
+{
+	struct box *b = box_of(p, reply->id);
+	struct pool_call *call = b ? b->call : NULL;
+	struct shape *s = b ? &p->shapes[b->shape] : NULL;
+	struct err err = { 0 };
+
+	if (!b)
+		return;
+	if (under_way(b)) {
+		(void)err_set(&err, ERR_SETUP, 0, "the box ended before it was ready");
+		spoil(p, b, &err, true);
+		return;
+	}
+	if (b->state == WARM_READY)
+		remove_ready(s, index_of(p, b));
+	if (call) {
+		b->call = NULL;
+		call_on_end(p, call, &reply->usage);
+	}
+	box_release(p, b);
+	pool_feed(p, s);
+}
+
+/* ---- beginnings ------------------------------------------------------------------------ */
+
+static struct box *take_slot(struct pool *p)
+{
+	struct box *b;
+
+	if (!p->n_free)
+		return NULL;
+	b = &p->boxes[p->free[--p->n_free]];
+	b->control = b->workspace = b->in = b->out = b->errout = b->report = FD_NONE;
+	b->kill_sent = false;
+	b->starting = calloc(1, sizeof(*b->starting));
+	if (!b->starting)
+		p->n_free++;
+	return b->starting ? b : NULL;
+}
+
+static int make_control(struct box *b, int theirs[LAUNCH_FDS])
+{
+	int pair[2], r = sock_pair(pair);
+
+	if (r < 0)
+		return r;
+	b->control = pair[0];
+	theirs[LAUNCH_FD_CONTROL] = pair[1];
+	return sock_pass_credentials(b->control);
+}
+
+/* A program that waits in its box has its streams from the start: it cannot be given any later. */
+static int make_streams(struct box *b, int theirs[LAUNCH_FDS])
+{
+	struct box_fds ours;
+	int pair[2], r;
+
+	box_fds_init(&ours);
+	r = launcher_pipes(&ours, theirs);
+	b->in = ours.in;
+	b->out = ours.out;
+	b->errout = ours.errout;
+	if (r < 0)
+		return r;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	b->report = pair[0];
+	theirs[LAUNCH_FD_REPORT] = pair[1];
+	return fcntl(b->report, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+}
+
+static int send_order(struct pool *p, struct box *b, const struct plan *own_plan, struct err *err)
+{
+	const struct shape *s = &p->shapes[b->shape];
+	struct launch_call call = { .kind = LAUNCH_START,
+		                    .id = b->id,
+		                    .plan = own_plan ? 0 : b->shape + 1,
+		                    .zygote = s->zygote ? b->shape + 1 : 0 };
+	int theirs[LAUNCH_FDS], r;
+
+	for (int i = 0; i < LAUNCH_FDS; i++)
+		theirs[i] = FD_NONE;
+	if (getrandom(&call.slot, sizeof(call.slot), 0) != sizeof(call.slot))
+		return err_set(err, ERR_INTERNAL, errno, "random numbers");
+	r = make_control(b, theirs);
+	if (r >= 0 && s->config.like.language == LANGUAGE_JAVASCRIPT)
+		r = make_streams(b, theirs);
+	if (r >= 0 && own_plan)
+		r = theirs[LAUNCH_FD_PLAN] = launcher_seal(own_plan, err);
+	if (r >= 0)
+		r = launcher_call(&p->launcher, &call, theirs);
+	launcher_close(theirs);
+	if (r < 0)
+		return err_set(err, ERR_INTERNAL, -r, "order a box");
+	return pool_observe(p, b->control, EPOLLIN, TAG_CONTROL, index_of(p, b));
+}
+
+int box_order(struct pool *p, uint32_t shape, const struct plan *own_plan, struct arena *own,
+              struct pool_call *call, struct err *err)
+{
+	struct box *b = take_slot(p);
+	int r;
+
+	if (!b)
+		return err_set(err, ERR_LIMIT, EAGAIN, "%u boxes are alive", p->boxes_max);
+	b->shape = shape;
+	b->plan = own_plan ? own_plan : &p->shapes[shape].plan;
+	b->own = own;
+	b->call = call;
+	set_state(b, WARM_STARTING);
+	list_add(p, b);
+	r = send_order(p, b, own_plan, err);
+	if (r < 0) {
+		b->own = NULL; /* stays the caller's */
+		box_release(p, b);
+		return r;
+	}
+	p->shapes[shape].forks++;
+	return 0;
+}
+
+/* ---- ready ----------------------------------------------------------------------------- */
+
+static void read_io(pid_t pid, uint64_t *ret_read, uint64_t *ret_written)
+{
+	char path[64], text[512];
+	const char *at;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/io", (int)pid);
+	if (file_read(AT_FDCWD, path, text, sizeof(text)) <= 0)
+		return;
+	at = strstr(text, "rchar: ");
+	if (at)
+		*ret_read = strtoull(at + 7, NULL, 10);
+	at = strstr(text, "wchar: ");
+	if (at)
+		*ret_written = strtoull(at + 7, NULL, 10);
+}
+
+static void become_ready(struct pool *p, struct box *b)
+{
+	struct shape *s = &p->shapes[b->shape];
+	struct pool_call *call = b->call;
+
+	s->stats.refill_us = (clock_ns() - b->since_ns) / 1000;
+	s->stats.made++;
+	read_io(b->code_pid, &b->io_read, &b->io_written);
+	list_del(p, b);
+	set_state(b, WARM_READY);
+	if (call) {
+		b->call = NULL;
+		call_claim(p, call, b);
+		return;
+	}
+	s->ready[s->n_ready++] = index_of(p, b);
+	pool_feed(p, s);
+}
+
+/* A program in the box is told to start; it says when it is warm. */
+static void let_warm(struct pool *p, struct box *b)
+{
+	const char go = BOX_GO;
+	struct err err = { 0 };
+
+	if (send(b->control, &go, 1, MSG_NOSIGNAL) != 1 ||
+	    pool_observe(p, b->report, EPOLLIN, TAG_REPORT, index_of(p, b)) < 0) {
+		(void)err_set(&err, ERR_SETUP, errno, "release the box");
+		spoil(p, b, &err, false);
+		return;
+	}
+	b->state = WARM_WARMING;
+}
+
+/* Everybody said ready: look, exactly as at a box that was made for one run. */
+static void maybe_verify(struct pool *p, struct box *b)
+{
+	struct starting *st = b->starting;
+	struct err err = { 0 };
+	int r;
+
+	if (!st->started || !st->code_ready || !st->init_ready)
+		return;
+	verify_prepare();
+	receipt_start(b->plan, p->shapes[b->shape].config.like.level, &b->receipt);
+	r = verify_box(b->plan, &st->facts, &b->receipt, &err);
+	b->code_pid = st->facts.code_pid;
+	b->code_uid = st->facts.started.host_code_uid;
+	(void)snprintf(b->cgroup, sizeof(b->cgroup), "%s", st->facts.started.cgroup_name);
+	free(st);
+	b->starting = NULL;
+	if (r < 0)
+		spoil(p, b, &err, false);
+	else if (b->report >= 0)
+		let_warm(p, b);
+	else
+		become_ready(p, b);
+}
+
+void box_started(struct pool *p, const struct launch_reply *reply)
+{
+	struct box *b = box_of(p, reply->id);
+
+	if (!b || b->state != WARM_STARTING)
+		return;
+	b->starting->started = true;
+	b->starting->facts.started = *reply;
+	maybe_verify(p, b);
+}
+
+static void on_setup_report(struct pool *p, struct box *b, const struct box_report *rep,
+                            struct sock_msg *msg)
+{
+	struct starting *st = b->starting;
+
+	if (rep->kind == BOX_FAILED) {
+		spoil(p, b, &rep->err, false);
+		return;
+	}
+	if (rep->kind == BOX_CODE_READY && !st->code_ready && msg->n_fds == 1) {
+		st->code_ready = true;
+		st->facts.code_ready = *rep;
+		st->facts.code_pid = msg->pid;
+		b->workspace = fd_take(&msg->fds[0]);
+	}
+	if (rep->kind == BOX_INIT_READY) {
+		st->init_ready = true;
+		st->facts.init_ready = *rep;
+		st->facts.init_pid = msg->pid;
+	}
+	maybe_verify(p, b);
+}
+
+void box_on_control(struct pool *p, uint32_t index)
+{
+	struct box *b = &p->boxes[index];
+	struct box_report rep;
+	struct sock_msg msg;
+	int r = sock_recv(b->control, &rep, sizeof(rep), MSG_DONTWAIT, &msg);
+
+	if (r == -EAGAIN)
+		return;
+	if (r < 0 || msg.len == 0) { /* both of its processes are gone; the launcher will say so */
+		b->control = fd_close(b->control);
+		return;
+	}
+	if (msg.len != sizeof(rep))
+		rep.kind = BOX_NONE;
+	if (b->state == WARM_STARTING && b->starting)
+		on_setup_report(p, b, &rep, &msg);
+	else if (b->state == WARM_RUNNING && b->call && rep.kind == BOX_EXITED)
+		call_on_exit(p, b->call, &rep);
+	else if (b->state == WARM_RUNNING && b->call && rep.kind == BOX_FAILED)
+		call_fail(p, b->call, RUN_SETUP_FAILED, &rep.err);
+	sock_msg_close(&msg);
+}
+
+/* Only "ready" counts here; nothing of a user's has been in this box. */
+void box_on_report(struct pool *p, uint32_t index)
+{
+	struct box *b = &p->boxes[index];
+	struct result scratch;
+	struct report report;
+	char bytes[256];
+	ssize_t n = read(b->report, bytes, sizeof(bytes));
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	report_init(&report);
+	result_init(&scratch);
+	if (n > 0)
+		report_add(&report, bytes, (size_t)n, &scratch);
+	if (report.ready) {
+		become_ready(p, b);
+	} else {
+		struct err err = { 0 };
+
+		(void)err_set(&err, ERR_SETUP, 0, "the program did not get warm");
+		spoil(p, b, &err, false);
+	}
+	report_free(&report);
+	result_done(&scratch);
+}
+
+bool box_usage(struct pool *p, struct box *b, struct launch_usage *ret, struct box_report *io)
+{
+	struct cgroup cg = { .host = &p->cgroups, .parked = true };
+	struct cgroup_usage u = { 0 };
+
+	if (*b->cgroup) {
+		(void)snprintf(cg.name, sizeof(cg.name), "%s", b->cgroup);
+		cgroup_read_usage(&cg, &u);
+		if (!u.cpu_ns)
+			return false;
+	}
+	*ret = (struct launch_usage){ .cpu_ns = u.cpu_ns,
+		                      .memory_peak = u.memory_peak,
+		                      .pids_peak = u.pids_peak,
+		                      .oom_kills = u.oom_kills };
+	read_io(b->code_pid, &io->read_bytes, &io->written_bytes);
+	io->read_bytes -= MIN2(io->read_bytes, b->io_read);
+	io->written_bytes -= MIN2(io->written_bytes, b->io_written);
+	return true;
+}

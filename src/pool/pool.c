@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pool/pool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "pool/pool_impl.h"
+#include "route/route.h"
+
+#define DEMAND_NS      UINT64_C(100000000) /* how often the demand is looked at */
+#define RETRY_NS       UINT64_C(200000000)
+#define FAILURES_MAX   3 /* of a zygote in a row, then requests are told */
+#define STARTING_QUEUE 8 /* boxes under way while somebody waits for one */
+#define STARTING_IDLE  4 /* while nobody does */
+#define STARTING_BUSY  1 /* while code runs that must not be starved */
+#define ARENA_MAX      (4 * MIB)
+
+/* ---- lists ----------------------------------------------------------------------------- */
+
+void call_list_add(struct call_list *l, struct pool_call *c)
+{
+	c->next = NULL;
+	c->prev = l->last;
+	if (l->last)
+		l->last->next = c;
+	else
+		l->first = c;
+	l->last = c;
+	l->n++;
+}
+
+void call_list_del(struct call_list *l, struct pool_call *c)
+{
+	if (c->prev)
+		c->prev->next = c->next;
+	else
+		l->first = c->next;
+	if (c->next)
+		c->next->prev = c->prev;
+	else
+		l->last = c->prev;
+	l->n--;
+}
+
+/* ---- how many -------------------------------------------------------------------------- */
+
+static unsigned queued_for(const struct pool *p, const struct shape *s)
+{
+	unsigned n = 0;
+
+	for (const struct pool_call *c = p->queued.first; c; c = c->next)
+		n += &p->shapes[c->shape] == s && !c->private_plan;
+	return n;
+}
+
+/* As many as were claimed in the last fifth of a second, between the shape's bounds. */
+static unsigned target_of(const struct shape *s)
+{
+	unsigned want = (unsigned)(s->demand * 2 + 0.5);
+
+	if (want < s->config.min)
+		return s->config.min;
+	return want > s->config.max ? s->config.max : want;
+}
+
+static unsigned starting_max(const struct pool *p, unsigned queued)
+{
+	if (queued)
+		return STARTING_QUEUE;
+	return p->running.n ? STARTING_BUSY : STARTING_IDLE;
+}
+
+static void order_missing(struct pool *p, struct shape *s)
+{
+	unsigned queued = queued_for(p, s);
+	unsigned want = queued + target_of(s);
+	unsigned most = starting_max(p, queued);
+
+	while (s->kept && !p->closing && !p->lost && s->n_starting < most &&
+	       s->n_ready + s->n_starting < want && p->n_free) {
+		struct err err = { 0 };
+
+		if (box_order(p, (uint32_t)(s - p->shapes), NULL, NULL, NULL, &err) < 0) {
+			s->error = err;
+			return; /* the tick tries again */
+		}
+	}
+}
+
+static struct pool_call *next_queued(const struct pool *p, const struct shape *s)
+{
+	for (struct pool_call *c = p->queued.first; c; c = c->next)
+		if (&p->shapes[c->shape] == s && !c->private_plan)
+			return c;
+	return NULL;
+}
+
+void pool_feed(struct pool *p, struct shape *s)
+{
+	struct pool_call *c;
+
+	while (s->n_ready && (c = next_queued(p, s)))
+		call_claim(p, c, &p->boxes[s->ready[--s->n_ready]]);
+	order_missing(p, s);
+}
+
+/* ---- zygotes --------------------------------------------------------------------------- */
+
+static void ask_zygote(struct pool *p, struct shape *s, const struct plan *plan)
+{
+	struct err err = { 0 };
+	uint32_t index = (uint32_t)(s - p->shapes);
+
+	s->asked = launcher_keep(&p->launcher, index, plan, s->zygote, &err) >= 0;
+	if (!s->asked)
+		s->error = err;
+}
+
+void shape_failed(struct pool *p, uint32_t shape, const struct err *err)
+{
+	struct shape *s = &p->shapes[shape % POOL_SHAPES_MAX];
+	struct pool_call *c;
+
+	s->error = *err;
+	s->failures++;
+	s->asked = false;
+	s->kept = false;
+	s->retry_ns = clock_ns() + RETRY_NS * s->failures;
+	while (s->failures >= FAILURES_MAX && (c = next_queued(p, s)))
+		call_fail(p, c, RUN_SETUP_FAILED, err);
+}
+
+/* A new one is asked for when the old one is used up or gone; the old one serves until then. */
+static void renew_zygote(struct pool *p, struct shape *s, uint64_t now)
+{
+	bool worn = s->forks >= s->config.zygote_uses ||
+	            (now - s->zygote_ns) / 1000000 >= s->config.zygote_ms;
+
+	if (p->closing || p->lost || s->asked)
+		return;
+	if (s->zygote && ((s->kept && worn) || (!s->kept && now >= s->retry_ns)))
+		ask_zygote(p, s, NULL);
+}
+
+/* ---- time ------------------------------------------------------------------------------ */
+
+/* The oldest above the target, when it has waited long enough. */
+static void expire(struct pool *p, struct shape *s, uint64_t now)
+{
+	struct box *b = s->n_ready ? &p->boxes[s->ready[0]] : NULL;
+
+	if (b && s->n_ready > target_of(s) &&
+	    (now - b->since_ns) / 1000000 >= s->config.idle_ms)
+		box_kill(p, b);
+}
+
+static void check_starting(struct pool *p, uint64_t now)
+{
+	for (uint32_t i = p->starting, next; i != NO_BOX; i = next) {
+		struct box *b = &p->boxes[i];
+		struct launch_reply late = { .id = b->id };
+
+		next = b->next;
+		if ((now - b->since_ns) / 1000000 < SETUP_MS)
+			continue;
+		(void)err_set(&late.err, ERR_SETUP, ETIMEDOUT, "the box was not ready in %d s",
+		              SETUP_MS / 1000);
+		(void)launcher_kill(&p->launcher, b->id);
+		box_failed(p, &late);
+		return; /* the list may have changed; the next tick goes on */
+	}
+}
+
+static void check_calls(struct pool *p, uint64_t now)
+{
+	struct err err = { 0 };
+	struct pool_call *next;
+
+	(void)err_set(&err, ERR_LIMIT, ETIMEDOUT, "no box became free in %u ms", p->acquire_ms);
+	for (struct pool_call *c = p->queued.first; c; c = next) {
+		next = c->next;
+		if (c->cancelled)
+			call_fail(p, c, RUN_CANCELLED, &(struct err){ 0 });
+		else if (!c->private_plan && (now - c->submit_ns) / 1000000 >= p->acquire_ms)
+			call_fail(p, c, RUN_SETUP_FAILED, &err);
+	}
+	for (struct pool_call *c = p->running.first; c; c = next) {
+		next = c->next;
+		call_tick(p, c, now);
+	}
+}
+
+static void send_kills(struct pool *p)
+{
+	if (!p->blocked)
+		return;
+	p->blocked = false;
+	for (uint32_t i = 0; i < p->boxes_max && !p->blocked; i++)
+		if (p->boxes[i].state == WARM_ENDING && !p->boxes[i].kill_sent)
+			box_kill(p, &p->boxes[i]);
+}
+
+void pool_tick(struct pool *p, uint64_t now)
+{
+	bool demand = now >= p->demand_ns;
+
+	if (demand)
+		p->demand_ns = now + DEMAND_NS;
+	send_kills(p);
+	check_starting(p, now);
+	check_calls(p, now);
+	for (size_t i = 0; i < p->n_shapes; i++) {
+		struct shape *s = &p->shapes[i];
+
+		if (demand) { /* up at once, down slowly */
+			s->demand = s->claimed > s->demand ? s->claimed : s->demand * 0.95;
+			s->claimed = 0;
+		}
+		renew_zygote(p, s, now);
+		expire(p, s, now);
+		pool_feed(p, s);
+	}
+}
+
+/* ---- requests -------------------------------------------------------------------------- */
+
+/* Does a box that waits have what the request asks for? Wall time and output are not the box's. */
+static bool fits(const struct request *like, const struct request *req)
+{
+	struct limits a = like->limits, b = req->limits;
+
+	a.timeout_ms = b.timeout_ms = 0;
+	a.output_bytes = b.output_bytes = 0;
+	return like->level == req->level && like->network == req->network &&
+	       memcmp(&a, &b, sizeof(a)) == 0;
+}
+
+static int find_shape(const struct pool *p, const struct request *req, uint32_t *ret, bool *ret_fits)
+{
+	bool found = false;
+
+	for (uint32_t i = 0; i < p->n_shapes; i++) {
+		const struct request *like = &p->shapes[i].config.like;
+
+		if (like->language != req->language)
+			continue;
+		*ret_fits = fits(like, req);
+		*ret = i;
+		found = true;
+		if (*ret_fits)
+			break;
+	}
+	return found ? 0 : -ENOENT;
+}
+
+/* A box of its own, by the same zygote. */
+static int order_private(struct pool *p, struct pool_call *c, struct err *err)
+{
+	struct shape *s = &p->shapes[c->shape];
+	struct arena *a = calloc(1, sizeof(*a));
+	struct plan *plan = NULL;
+	struct request like = *c->req;
+	int r;
+
+	if (!a)
+		return err_set(err, ERR_INTERNAL, ENOMEM, "a plan");
+	a->max = ARENA_MAX;
+	like.n_args = 0;
+	like.env = s->config.like.env;
+	like.n_env = s->config.like.n_env;
+	plan = arena_alloc(a, sizeof(*plan));
+	r = plan ? route_warm(&like, &image_host, a, plan, err) : -ENOMEM;
+	if (r >= 0)
+		r = box_order(p, c->shape, plan, a, c, err);
+	if (r < 0) {
+		arena_done(a);
+		free(a);
+	}
+	return r;
+}
+
+static int check_room(struct pool *p, const struct shape *s, struct err *err)
+{
+	if (p->closing || p->lost)
+		return err_set(err, ERR_INTERNAL, EPIPE, "the pool is closed");
+	if (!s->kept && s->failures >= FAILURES_MAX) {
+		*err = s->error;
+		return -EIO;
+	}
+	if (p->queued.n >= p->queue_max) {
+		(void)err_set(err, ERR_LIMIT, EAGAIN, "%u requests wait already", p->queue_max);
+		return err_remedy(err, -EAGAIN, "try again in a second");
+	}
+	return 0;
+}
+
+static struct pool_call *new_call(const struct request *req, struct result *res, pool_done *done,
+                                  void *data)
+{
+	struct pool_call *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->req = req;
+	c->res = res;
+	c->done = done;
+	c->data = data;
+	c->box = NO_BOX;
+	c->submit_ns = clock_ns();
+	report_init(&c->report);
+	return c;
+}
+
+int pool_submit(struct pool *p, const struct request *req, struct result *res, pool_done *done,
+                void *data, struct pool_call **ret, struct err *err)
+{
+	struct pool_call *c;
+	struct shape *s;
+	uint32_t shape;
+	bool fit = false;
+	int r = find_shape(p, req, &shape, &fit);
+
+	if (r < 0) {
+		(void)err_set(err, ERR_UNSUPPORTED, 0, "the pool has no boxes for %s",
+		              language_name(req->language));
+		return -EOPNOTSUPP;
+	}
+	s = &p->shapes[shape];
+	r = check_room(p, s, err);
+	if (r < 0)
+		return r;
+	c = new_call(req, res, done, data);
+	if (!c)
+		return err_set(err, ERR_INTERNAL, ENOMEM, "a request");
+	c->shape = shape;
+	c->private_plan = !fit;
+	call_list_add(&p->queued, c);
+	if (fit && s->n_ready) {
+		s->stats.hits++;
+		call_claim(p, c, &p->boxes[s->ready[--s->n_ready]]);
+	} else {
+		s->stats.misses++;
+		r = fit ? (order_missing(p, s), 0) : order_private(p, c, err);
+	}
+	if (r < 0) {
+		call_list_del(&p->queued, c);
+		call_free(c);
+		return r;
+	}
+	if (ret)
+		*ret = c;
+	return 0;
+}
+
+void pool_cancel(struct pool *p, struct pool_call *call)
+{
+	(void)p;
+	call->cancelled = true; /* the next tick sees it */
+}
+
+static void note_done(void *data, struct result *res)
+{
+	(void)res;
+	*(bool *)data = true;
+}
+
+void pool_run(struct pool *p, const struct request *req, struct result *res)
+{
+	bool over = false;
+
+	if (pool_submit(p, req, res, note_done, &over, NULL, &res->error) < 0) {
+		res->state = RUN_SETUP_FAILED;
+		return;
+	}
+	while (!over && pool_turn(p, -1) >= 0)
+		;
+}
+
+/* ---- open, close ----------------------------------------------------------------------- */
+
+static int add_shape(struct pool *p, const struct pool_shape *config, struct err *err)
+{
+	struct shape *s = &p->shapes[p->n_shapes];
+	int r;
+
+	s->config = *config;
+	s->config.idle_ms = config->idle_ms ? config->idle_ms : 300000;
+	s->config.zygote_uses = config->zygote_uses ? config->zygote_uses : 10000;
+	s->config.zygote_ms = config->zygote_ms ? config->zygote_ms : 600000;
+	if (s->config.max < s->config.min)
+		s->config.max = s->config.min;
+	s->zygote = config->like.language == LANGUAGE_PYTHON;
+	s->ready = calloc(p->boxes_max, sizeof(*s->ready));
+	if (!s->ready)
+		return err_set(err, ERR_INTERNAL, ENOMEM, "a pool");
+	r = route_warm(&s->config.like, &image_host, &p->arena, &s->plan, err);
+	if (r < 0)
+		return r;
+	p->n_shapes++;
+	ask_zygote(p, s, &s->plan);
+	*err = s->error;
+	return s->asked ? 0 : -EIO;
+}
+
+/* Two descriptors for each box that waits. */
+static void raise_nofile(void)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur == l.rlim_max)
+		return;
+	l.rlim_cur = l.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &l);
+}
+
+static int open_with(struct pool *p, const struct pool_config *config, struct err *err)
+{
+	int r;
+
+	p->boxes = calloc(p->boxes_max, sizeof(*p->boxes));
+	p->free = calloc(p->boxes_max, sizeof(*p->free));
+	p->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (!p->boxes || !p->free || p->epoll < 0)
+		return err_set(err, ERR_INTERNAL, ENOMEM, "a pool");
+	for (unsigned i = 0; i < p->boxes_max; i++) {
+		p->boxes[i].id = LAUNCH_BOXES_MAX + i;
+		p->free[p->n_free++] = p->boxes_max - 1 - i;
+	}
+	raise_nofile();
+	r = launcher_start(&p->launcher, config->launcher, err);
+	if (r < 0)
+		return r;
+	if (fcntl(p->launcher.sock, F_SETFL, O_NONBLOCK) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "the launcher's socket");
+	r = pool_observe(p, p->launcher.sock, EPOLLIN, TAG_LAUNCHER, 0);
+	for (size_t i = 0; i < config->n_shapes && r >= 0; i++)
+		r = add_shape(p, &config->shapes[i], err);
+	return r;
+}
+
+int pool_open(const struct pool_config *config, struct pool **ret, struct err *err)
+{
+	struct pool *p = calloc(1, sizeof(*p));
+	int r;
+
+	if (!p)
+		return err_set(err, ERR_INTERNAL, ENOMEM, "a pool");
+	p->epoll = p->launcher.sock = FD_NONE;
+	p->starting = NO_BOX;
+	p->arena = ARENA_INIT(POOL_SHAPES_MAX * ARENA_MAX);
+	p->boxes_max = config->boxes_max && config->boxes_max < LAUNCH_BOXES_MAX
+	                       ? config->boxes_max
+	                       : LAUNCH_BOXES_MAX;
+	p->queue_max = config->queue_max ? config->queue_max : 1024;
+	p->acquire_ms = config->acquire_ms ? config->acquire_ms : 10000;
+	cgroup_host_none(&p->cgroups);
+	r = config->n_shapes && config->n_shapes <= POOL_SHAPES_MAX
+	            ? open_with(p, config, err)
+	            : err_set(err, ERR_INVALID, EINVAL, "1 to %d shapes", POOL_SHAPES_MAX);
+	if (r < 0) {
+		pool_close(p);
+		return r;
+	}
+	*ret = p;
+	return 0;
+}
+
+static void cancel_all(struct pool *p)
+{
+	uint64_t deadline = clock_ms() + KILL_MS;
+
+	for (struct pool_call *c = p->queued.first; c; c = c->next)
+		c->cancelled = true;
+	for (struct pool_call *c = p->running.first; c; c = c->next)
+		c->cancelled = true;
+	while ((p->queued.n || p->running.n || p->over.n) && clock_ms() < deadline &&
+	       pool_turn(p, POOL_TICK_MS) >= 0)
+		;
+}
+
+void pool_close(struct pool *p)
+{
+	if (!p)
+		return;
+	p->closing = true;
+	if (p->epoll >= 0 && p->launcher.sock >= 0)
+		cancel_all(p);
+	launcher_stop(&p->launcher); /* it ends every box before it leaves */
+	for (unsigned i = 0; p->boxes && i < p->boxes_max; i++)
+		if (p->boxes[i].state != WARM_FREE)
+			box_release(p, &p->boxes[i]);
+	for (size_t i = 0; i < POOL_SHAPES_MAX; i++)
+		free(p->shapes[i].ready);
+	cgroup_host_close(&p->cgroups);
+	(void)fd_close(p->epoll);
+	arena_done(&p->arena);
+	free(p->boxes);
+	free(p->free);
+	free(p);
+}
+
+int pool_fd(const struct pool *p)
+{
+	return p->epoll;
+}
+
+int pool_wait_ready(struct pool *p, size_t shape, unsigned n, unsigned timeout_ms, struct err *err)
+{
+	const struct shape *s = &p->shapes[shape];
+	uint64_t deadline = clock_ms() + timeout_ms;
+
+	while (s->n_ready < n) {
+		int r = pool_turn(p, POOL_TICK_MS);
+
+		if (r < 0)
+			return err_set(err, ERR_INTERNAL, -r, "the launcher is gone");
+		if (s->failures >= FAILURES_MAX) {
+			*err = s->error;
+			return -EIO;
+		}
+		if (clock_ms() >= deadline) {
+			*err = s->error;
+			if (err->code == ERR_NONE)
+				(void)err_set(err, ERR_LIMIT, ETIMEDOUT, "%u of %u boxes are ready",
+				              s->n_ready, n);
+			return -ETIMEDOUT;
+		}
+	}
+	return 0;
+}
+
+void pool_stats(struct pool *p, size_t shape, struct pool_stats *ret)
+{
+	const struct shape *s = &p->shapes[shape];
+
+	*ret = s->stats;
+	ret->ready = s->n_ready;
+	ret->starting = s->n_starting;
+	ret->running = p->running.n;
+	ret->queued = p->queued.n;
+	ret->ending = p->n_ending;
+	ret->target = target_of(s);
+	if (s->n_ready)
+		ret->oldest_ms = (clock_ns() - p->boxes[s->ready[0]].since_ns) / 1000000;
+}
+
+void pool_resize(struct pool *p, size_t shape, unsigned min, unsigned max)
+{
+	p->shapes[shape].config.min = min;
+	p->shapes[shape].config.max = max < min ? min : max;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Boxes that are complete before anybody asks. A box serves one run and is then destroyed; new ones
+ * are made in the background. An empty pool makes the caller wait for a fresh box, never for less
+ * isolation. A request whose level, network or limits no waiting box has gets a fresh box too.
+ *
+ * One thread, no waiting inside: everything happens in pool_turn(), which may be called whenever
+ * pool_fd() is readable, and at least every POOL_TICK_MS while something is under way.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "model/request.h"
+#include "model/result.h"
+
+#define POOL_SHAPES_MAX 8
+#define POOL_TICK_MS    10
+
+/* One kind of box that waits. */
+struct pool_shape {
+	struct request like;  /* language, level, network, limits, environment; args: modules that
+	                         a zygote loads beforehand */
+	unsigned min, max;    /* how many wait: at least, and when they are in demand */
+	unsigned idle_ms;     /* one above the minimum ends after so long; 0: 300 s */
+	unsigned zygote_uses; /* a zygote is replaced after so many forks; 0: 10 000 */
+	unsigned zygote_ms;   /* and after so long; 0: 10 min */
+};
+
+struct pool_config {
+	const char *launcher; /* path; NULL: the installed one */
+	const struct pool_shape *shapes;
+	size_t n_shapes;
+	unsigned boxes_max;  /* alive at once; 0: LAUNCH_BOXES_MAX */
+	unsigned queue_max;  /* requests that wait for a box; 0: 1024 */
+	unsigned acquire_ms; /* how long one waits; 0: 10 s */
+};
+
+struct pool_stats {
+	unsigned ready, starting, running, ending, queued;
+	uint64_t hits;   /* a box was waiting */
+	uint64_t misses; /* the caller waited for one */
+	uint64_t failed; /* boxes that did not become ready */
+	uint64_t made, zygotes;
+	uint64_t refill_us; /* of the last box, from order to ready */
+	uint64_t oldest_ms; /* the age of the oldest that waits */
+	unsigned target;    /* how many should wait now */
+};
+
+struct pool;
+struct pool_call;
+typedef void pool_done(void *data, struct result *res);
+
+int pool_open(const struct pool_config *config, struct pool **ret, struct err *err);
+/* Kills what is left and waits until it is gone; calls under way get their result first. */
+void pool_close(struct pool *p);
+
+/* Readable when pool_turn() has something to do. */
+int pool_fd(const struct pool *p);
+/* One round; waits at most timeout_ms (-1: as long as nothing is due). */
+int pool_turn(struct pool *p, int timeout_ms);
+
+/*
+ * Runs the request; `done` is called in a later pool_turn(), once, with *res complete. Request and
+ * result must live until then. -errno: refused at once, *err says why, `done` is never called.
+ */
+int pool_submit(struct pool *p, const struct request *req, struct result *res, pool_done *done,
+                void *data, struct pool_call **ret, struct err *err);
+/* The run is stopped; its result comes as usual. */
+void pool_cancel(struct pool *p, struct pool_call *call);
+/* Submits and turns until it is done. */
+void pool_run(struct pool *p, const struct request *req, struct result *res);
+
+/* Until as many boxes of the shape wait, or the time is over. */
+int pool_wait_ready(struct pool *p, size_t shape, unsigned n, unsigned timeout_ms,
+                    struct err *err);
+void pool_stats(struct pool *p, size_t shape, struct pool_stats *ret);
+/* How many wait, from now on. */
+void pool_resize(struct pool *p, size_t shape, unsigned min, unsigned max);

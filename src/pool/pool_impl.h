@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Inside src/pool only. */
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "exec/launcher.h"
+#include "exec/output.h"
+#include "exec/report.h"
+#include "exec/verify.h"
+#include "model/launch_msg.h"
+#include "model/plan.h"
+#include "pool/pool.h"
+#include "sys/cgroup.h"
+
+#define SETUP_MS    10000 /* from the order to a box that is ready */
+#define KILL_MS     5000  /* from the kill to its end */
+#define WATCH_AFTER 20    /* ms of running, then the launcher looks after the limits */
+#define NO_BOX      UINT32_MAX
+
+enum warm_state {
+	WARM_FREE = 0,
+	WARM_STARTING, /* ordered */
+	WARM_WARMING,  /* verified; a program in it gets ready to be asked */
+	WARM_READY,
+	WARM_RUNNING,
+	WARM_ENDING, /* killed, or ending by itself */
+};
+
+/* What is known of a box until it was looked at. */
+struct starting {
+	struct box_facts facts;
+	bool started, code_ready, init_ready;
+};
+
+struct box {
+	uint64_t id; /* index + generation * LAUNCH_BOXES_MAX */
+	enum warm_state state;
+	uint32_t shape;
+	const struct plan *plan;
+	struct arena *own; /* a plan for one request only; NULL: the shape's */
+	struct pool_call *call;
+	struct starting *starting;
+	int control, workspace;
+	int in, out, errout, report; /* our ends; of a run, or given when it was ordered */
+	pid_t code_pid;
+	uint32_t code_uid;
+	bool kill_sent;
+	uint64_t since_ns; /* in this state */
+	uint64_t io_read, io_written;
+	char cgroup[24];
+	uint32_t prev, next; /* in the list of its state (STARTING, WARMING) */
+	struct receipt receipt;
+};
+
+enum call_state { CALL_QUEUED = 0, CALL_RUNNING, CALL_KILLED, CALL_OVER };
+
+struct pool_call {
+	struct pool_call *prev, *next;
+	enum call_state state;
+	const struct request *req;
+	struct result *res;
+	pool_done *done;
+	void *data;
+	uint32_t shape, box;
+	bool private_plan;
+	bool cancelled, timed_out, exited, watched;
+	struct report report;
+	struct output out, errout;
+	struct box_report exit_report;
+	struct launch_usage usage;
+	uint64_t submit_ns, go_ns, end_ns;
+	size_t stdin_at;
+};
+
+struct call_list {
+	struct pool_call *first, *last;
+	unsigned n;
+};
+
+struct shape {
+	struct pool_shape config;
+	struct plan plan;
+	bool zygote;       /* its boxes are forked */
+	bool kept;         /* the launcher knows the plan, and the zygote is ready */
+	bool asked;        /* for a (new) zygote */
+	unsigned failures; /* of the zygote, in a row */
+	uint64_t zygote_ns, retry_ns;
+	uint64_t forks;
+	uint32_t *ready; /* indexes of boxes; the last is taken first */
+	unsigned n_ready, n_starting;
+	double demand;    /* claims in a tick of 100 ms, smoothed */
+	unsigned claimed; /* in this tick */
+	struct pool_stats stats;
+	struct err error; /* of the last box that failed */
+};
+
+struct pool {
+	struct launcher launcher;
+	struct arena arena;
+	int epoll;
+	struct shape shapes[POOL_SHAPES_MAX];
+	size_t n_shapes;
+	struct box *boxes;
+	uint32_t *free; /* indexes */
+	unsigned n_free, boxes_max, queue_max, acquire_ms;
+	uint32_t starting; /* list of boxes under way, NO_BOX: none */
+	struct call_list queued, running, over;
+	unsigned n_ending;
+	struct cgroup_host cgroups; /* parents only, for reading usage */
+	uint64_t tick_ns, demand_ns;
+	bool lost;    /* the launcher is gone */
+	bool closing; /* no new boxes */
+	bool blocked; /* the launcher's socket is full: kills wait */
+};
+
+/* loop.c */
+enum pool_tag { TAG_LAUNCHER = 0, TAG_CONTROL, TAG_REPORT, TAG_OUT, TAG_ERR, TAG_IN };
+int pool_observe(struct pool *p, int fd, uint32_t events, enum pool_tag tag, uint32_t index);
+
+/* box.c */
+int box_order(struct pool *p, uint32_t shape, const struct plan *own_plan, struct arena *own,
+              struct pool_call *call, struct err *err);
+void box_started(struct pool *p, const struct launch_reply *reply);
+void box_failed(struct pool *p, const struct launch_reply *reply);
+void box_ended(struct pool *p, const struct launch_reply *reply);
+void box_on_control(struct pool *p, uint32_t index);
+void box_on_report(struct pool *p, uint32_t index);
+/* Ends it whatever it does; its slot is free when the launcher says so. */
+void box_kill(struct pool *p, struct box *b);
+void box_release(struct pool *p, struct box *b);
+void box_close_streams(struct box *b);
+struct box *box_of(struct pool *p, uint64_t id);
+/* Processor, memory, I/O of a live box. false: it is going already. */
+bool box_usage(struct pool *p, struct box *b, struct launch_usage *ret, struct box_report *io);
+
+/* run.c */
+void call_claim(struct pool *p, struct pool_call *c, struct box *b);
+void call_on_report(struct pool *p, struct pool_call *c);
+void call_on_stream(struct pool *p, struct pool_call *c, enum pool_tag tag);
+void call_on_exit(struct pool *p, struct pool_call *c, const struct box_report *rep);
+void call_on_end(struct pool *p, struct pool_call *c, const struct launch_usage *usage);
+void call_fail(struct pool *p, struct pool_call *c, enum run_state state, const struct err *err);
+void call_tick(struct pool *p, struct pool_call *c, uint64_t now);
+void call_free(struct pool_call *c);
+
+/* pool.c */
+void call_list_add(struct call_list *l, struct pool_call *c);
+void call_list_del(struct call_list *l, struct pool_call *c);
+/* A box became ready, ended, or failed: give, and order what is missing. */
+void pool_feed(struct pool *p, struct shape *s);
+void pool_tick(struct pool *p, uint64_t now);
+void shape_failed(struct pool *p, uint32_t shape, const struct err *err);

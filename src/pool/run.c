@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * One request in a box that waits: its files are placed, its streams attached, the code sent. It
+ * is over when the program says so or its process ended, whichever comes first; the box is killed
+ * after that, while the result is already on its way. A run that had to be stopped is over when
+ * everything of it is gone.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/json.h"
+#include "exec/workspace.h"
+#include "pool/pool_impl.h"
+#include "route/route.h"
+#include "sys/sock.h"
+
+#define READ_CHUNK     65536
+#define READS_PER_TURN 16 /* so that one flooding stream cannot starve the others */
+
+static uint32_t index_of(const struct pool *p, const struct box *b)
+{
+	return (uint32_t)(b - p->boxes);
+}
+
+/* ---- claim ----------------------------------------------------------------------------- */
+
+static int make_streams(struct box *b, int theirs[LAUNCH_FDS])
+{
+	struct box_fds ours;
+	int pair[2], r;
+
+	box_fds_init(&ours);
+	r = launcher_pipes(&ours, theirs);
+	b->in = ours.in;
+	b->out = ours.out;
+	b->errout = ours.errout;
+	if (r < 0)
+		return r;
+	for (int i = LAUNCH_FD_STDIN; i <= LAUNCH_FD_STDERR && geteuid() == 0; i++)
+		if (fchown(theirs[i], b->code_uid, b->code_uid) < 0) /* /dev/stdout can be opened */
+			return -errno;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+		return -errno;
+	b->report = pair[0];
+	theirs[LAUNCH_FD_REPORT] = pair[1];
+	return fcntl(pair[1], F_SETFL, 0) < 0 ? -errno : 0;
+}
+
+/* What a runner in the box is told; it finds the code in the script's file. */
+static int runner_message(const struct request *req, struct buf *out)
+{
+	buf_puts(out, "{\"path\":\"" WORKSPACE "/");
+	buf_puts(out, route_script(req)); /* checked: a plain relative path */
+	buf_puts(out, "\",\"argv\":[");
+	for (size_t i = 0; i < req->n_args; i++) {
+		if (i)
+			buf_putc(out, ',');
+		json_put_cstr(out, req->args[i]);
+	}
+	buf_puts(out, "],\"env\":[");
+	for (size_t i = 0; i < req->n_env; i++) {
+		if (i)
+			buf_putc(out, ',');
+		json_put_cstr(out, req->env[i]);
+	}
+	buf_puts(out, "]}");
+	return out->error;
+}
+
+static void put_strings(struct buf *out, const char *const *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		buf_put(out, list[i], strlen(list[i]) + 1);
+}
+
+/* What init's child executes. */
+static int program_message(const struct request *req, const struct box *b, struct buf *out)
+{
+	CLEANUP_ARENA struct arena a = ARENA_INIT(1 * MIB);
+	struct box_run run;
+	struct plan p;
+	int r = route_command(req, b->plan, &a, &p, NULL);
+
+	if (r < 0)
+		return r;
+	run = (struct box_run){ .n_argv = (uint32_t)p.n_argv + 1, .n_env = (uint32_t)p.n_env };
+	buf_put(out, &run, sizeof(run));
+	buf_put(out, p.exec, strlen(p.exec) + 1);
+	put_strings(out, p.argv, p.n_argv);
+	put_strings(out, p.env, p.n_env);
+	return out->error;
+}
+
+static int memfd_of(const struct buf *message)
+{
+	CLEANUP_FD int fd = memfd_create("brig-run", MFD_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, message->data, message->len) != (ssize_t)message->len)
+		return -EIO;
+	return fd_take(&fd);
+}
+
+/* The word and, when they fit, what follows; else that in a memfd. */
+static int send_run(struct box *b, const struct buf *message, const int theirs[LAUNCH_FDS])
+{
+	char bytes[1 + BOX_RUN_INLINE_MAX] = { BOX_RUN };
+	CLEANUP_FD int memfd = FD_NONE;
+	int fds[5], n = 0;
+
+	for (int i = LAUNCH_FD_STDIN; i <= LAUNCH_FD_STDERR; i++)
+		fds[n++] = theirs[i];
+	if (theirs[LAUNCH_FD_REPORT] >= 0)
+		fds[n++] = theirs[LAUNCH_FD_REPORT];
+	if (message->len <= BOX_RUN_INLINE_MAX) {
+		memcpy(bytes + 1, message->data, message->len);
+		return sock_send(b->control, bytes, 1 + message->len, fds, (size_t)n);
+	}
+	fds[n++] = memfd = memfd_of(message);
+	return memfd < 0 ? memfd : sock_send(b->control, bytes, 1, fds, (size_t)n);
+}
+
+/* A program that waits reads its message where it will report. */
+static int send_frame(struct box *b, const struct buf *message)
+{
+	CLEANUP_BUF struct buf frame = BUF_INIT(BOX_RUN_MAX);
+	ssize_t n;
+	int r = report_frame(&frame, message->data, message->len);
+
+	if (r < 0)
+		return r;
+	n = send(b->report, frame.data, frame.len, MSG_NOSIGNAL);
+	return n == (ssize_t)frame.len ? 0 : n < 0 ? -errno : -EMSGSIZE;
+}
+
+static int send_message(struct pool *p, struct pool_call *c, struct box *b,
+                        const int theirs[LAUNCH_FDS])
+{
+	CLEANUP_BUF struct buf message = BUF_INIT(BOX_RUN_MAX - 64);
+	bool program = !p->shapes[b->shape].zygote && c->req->language == LANGUAGE_SHELL;
+	int r = program ? program_message(c->req, b, &message) : runner_message(c->req, &message);
+
+	if (r < 0)
+		return r;
+	if (c->req->language == LANGUAGE_JAVASCRIPT)
+		return send_frame(b, &message);
+	return send_run(b, &message, theirs);
+}
+
+static int observe_streams(struct pool *p, struct pool_call *c, struct box *b)
+{
+	uint32_t i = index_of(p, b);
+	int r = pool_observe(p, b->out, EPOLLIN, TAG_OUT, i);
+
+	if (r >= 0)
+		r = pool_observe(p, b->errout, EPOLLIN, TAG_ERR, i);
+	if (r >= 0 && c->req->language == LANGUAGE_PYTHON)
+		r = pool_observe(p, b->report, EPOLLIN, TAG_REPORT, i);
+	if (!c->req->stdin_data.n)
+		b->in = fd_close(b->in);
+	else if (r >= 0)
+		r = pool_observe(p, b->in, EPOLLOUT, TAG_IN, i);
+	return r;
+}
+
+static int attach(struct pool *p, struct pool_call *c, struct box *b, struct err *err)
+{
+	int theirs[LAUNCH_FDS], r;
+	bool streams_there = b->report >= 0;
+
+	for (int i = 0; i < LAUNCH_FDS; i++)
+		theirs[i] = FD_NONE;
+	r = workspace_place(b->workspace, c->req, route_script(c->req),
+	                    geteuid() == 0 ? b->code_uid : 0, err);
+	if (r < 0)
+		return r;
+	if (!streams_there)
+		r = make_streams(b, theirs);
+	if (c->req->language == LANGUAGE_SHELL) { /* nobody there would use it */
+		b->report = fd_close(b->report);
+		theirs[LAUNCH_FD_REPORT] = fd_close(theirs[LAUNCH_FD_REPORT]);
+	}
+	if (r >= 0)
+		r = observe_streams(p, c, b);
+	c->go_ns = clock_ns();
+	if (r >= 0)
+		r = send_message(p, c, b, theirs);
+	launcher_close(theirs);
+	return r < 0 ? err_set(err, ERR_SETUP, -r, "hand the run to the box") : 0;
+}
+
+void call_claim(struct pool *p, struct pool_call *c, struct box *b)
+{
+	struct err err = { 0 };
+
+	b->call = c;
+	c->box = index_of(p, b);
+	b->state = WARM_RUNNING;
+	b->since_ns = clock_ns();
+	if (c->state == CALL_QUEUED)
+		call_list_del(&p->queued, c);
+	c->state = CALL_RUNNING;
+	call_list_add(&p->running, c);
+	p->shapes[b->shape].claimed++;
+	report_init(&c->report);
+	output_init(&c->out, c->req->limits.output_bytes);
+	output_init(&c->errout, c->req->limits.output_bytes);
+	c->res->receipt = b->receipt;
+	c->res->receipt.level_required = c->req->level;
+	if (attach(p, c, b, &err) < 0) {
+		c->go_ns = 0;
+		call_fail(p, c, RUN_SETUP_FAILED, &err);
+	}
+}
+
+/* ---- streams --------------------------------------------------------------------------- */
+
+static void read_stream(int *fd, struct output *to, int reads)
+{
+	static char chunk[READ_CHUNK];
+
+	for (int i = 0; i < reads && *fd >= 0; i++) {
+		ssize_t n = read(*fd, chunk, sizeof(chunk));
+
+		if (n > 0)
+			output_add(to, chunk, (size_t)n);
+		else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+			*fd = fd_close(*fd);
+		else
+			return;
+	}
+}
+
+static void write_stdin(struct pool_call *c, struct box *b)
+{
+	const struct str *data = &c->req->stdin_data;
+	ssize_t n = write(b->in, data->p + c->stdin_at, data->n - c->stdin_at);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n > 0)
+		c->stdin_at += (size_t)n;
+	if (n <= 0 || c->stdin_at >= data->n)
+		b->in = fd_close(b->in);
+}
+
+void call_on_stream(struct pool *p, struct pool_call *c, enum pool_tag tag)
+{
+	struct box *b = &p->boxes[c->box];
+
+	if (tag == TAG_OUT)
+		read_stream(&b->out, &c->out, READS_PER_TURN);
+	else if (tag == TAG_ERR)
+		read_stream(&b->errout, &c->errout, READS_PER_TURN);
+	else if (b->in >= 0)
+		write_stdin(c, b);
+}
+
+/* ---- the end --------------------------------------------------------------------------- */
+
+static void set_error(struct pool_call *c, enum err_code code, const char *text)
+{
+	if (c->res->error.code == ERR_NONE)
+		(void)err_set(&c->res->error, code, 0, "%s", text);
+}
+
+static enum run_state exit_state(struct pool_call *c)
+{
+	int status = c->exit_report.wait_status;
+
+	if (c->report.done) {
+		c->res->has_exit_code = true;
+		c->res->exit_code = c->report.exit_code;
+	} else if (!c->exited || WIFSIGNALED(status)) {
+		c->res->signal = c->exited ? WTERMSIG(status) : SIGKILL;
+		return RUN_KILLED;
+	} else {
+		c->res->has_exit_code = true;
+		c->res->exit_code = WEXITSTATUS(status);
+	}
+	return c->res->exit_code == 0 ? RUN_FINISHED : RUN_FAILED;
+}
+
+/* The first that applies, from the most certain cause to the least. */
+static enum run_state end_state(struct pool_call *c)
+{
+	enum run_state s = exit_state(c);
+
+	if (c->usage.oom_kills || c->usage.memory_exceeded) {
+		set_error(c, ERR_LIMIT, "the memory limit was reached");
+		return RUN_OOM;
+	}
+	if (c->timed_out || c->usage.cpu_exceeded) {
+		set_error(c, ERR_LIMIT,
+		          c->timed_out ? "the wall time limit was reached"
+		                       : "the processor time limit was reached");
+		return RUN_TIMED_OUT;
+	}
+	if (c->cancelled && !c->exited && !c->report.done)
+		return RUN_CANCELLED;
+	if (s == RUN_FAILED && c->exit_report.disk_full) {
+		set_error(c, ERR_LIMIT, "the disk or inode limit was reached");
+		return RUN_DISK_LIMIT;
+	}
+	if (s == RUN_FINISHED && (output_dropped(&c->out) || output_dropped(&c->errout))) {
+		set_error(c, ERR_LIMIT, "the output limit was reached; the middle was dropped");
+		return RUN_OUTPUT_LIMIT;
+	}
+	if (s == RUN_KILLED && !c->exited)
+		set_error(c, ERR_INTERNAL, "the box was killed from outside");
+	return s;
+}
+
+static void fill_result(struct pool_call *c, struct box *b)
+{
+	struct result *res = c->res;
+	uint64_t end = c->end_ns ? c->end_ns : clock_ns();
+
+	res->state = end_state(c);
+	res->out_dropped = output_dropped(&c->out);
+	res->err_dropped = output_dropped(&c->errout);
+	if (output_finish(&c->out, &res->out) < 0 || output_finish(&c->errout, &res->errout) < 0)
+		set_error(c, ERR_INTERNAL, "out of memory for the output");
+	res->usage = (struct usage){
+		.wall_ms = (end - c->go_ns) / 1000000,
+		.cpu_ms = c->usage.cpu_ns / 1000000,
+		.peak_memory_bytes = c->usage.memory_peak,
+		.pids_peak = c->usage.pids_peak,
+		.read_bytes = c->exit_report.read_bytes,
+		.written_bytes = c->exit_report.written_bytes,
+	};
+	if (b->workspace >= 0)
+		(void)workspace_changes(b->workspace, c->req, route_script(c->req), res);
+}
+
+static void give_back(struct pool *p, struct pool_call *c)
+{
+	call_list_del(c->state == CALL_QUEUED ? &p->queued : &p->running, c);
+	c->state = CALL_OVER;
+	call_list_add(&p->over, c);
+}
+
+/* Everything is known: the result goes out, the box goes away. */
+static void conclude(struct pool *p, struct pool_call *c, struct box *b, bool gone)
+{
+	fill_result(c, b);
+	b->call = NULL;
+	box_close_streams(b);
+	if (!gone)
+		box_kill(p, b);
+	give_back(p, c);
+}
+
+void call_fail(struct pool *p, struct pool_call *c, enum run_state state, const struct err *err)
+{
+	struct box *b = c->state == CALL_QUEUED ? NULL : &p->boxes[c->box];
+
+	c->res->state = state;
+	if (c->res->error.code == ERR_NONE)
+		c->res->error = *err;
+	if (b) {
+		b->call = NULL;
+		box_close_streams(b);
+		box_kill(p, b);
+	}
+	give_back(p, c);
+}
+
+/* The program is over. What it wrote is in the pipes; what it used is still on record. */
+static void finish_live(struct pool *p, struct pool_call *c)
+{
+	struct box *b = &p->boxes[c->box];
+	struct statvfs st;
+
+	c->end_ns = clock_ns();
+	read_stream(&b->out, &c->out, INT32_MAX);
+	read_stream(&b->errout, &c->errout, INT32_MAX);
+	if (!box_usage(p, b, &c->usage, &c->exit_report)) {
+		/* It is going already: the launcher has the numbers. */
+		c->state = CALL_KILLED;
+		box_kill(p, b);
+		return;
+	}
+	if (!c->exited && c->report.exit_code && fstatvfs(b->workspace, &st) == 0)
+		c->exit_report.disk_full = st.f_bavail == 0 || st.f_ffree == 0;
+	conclude(p, c, b, false);
+}
+
+void call_on_report(struct pool *p, struct pool_call *c)
+{
+	struct box *b = &p->boxes[c->box];
+	static char chunk[READ_CHUNK];
+	ssize_t n = read(b->report, chunk, sizeof(chunk));
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		b->report = fd_close(b->report);
+		return;
+	}
+	report_add(&c->report, chunk, (size_t)n, c->res);
+	if (c->report.done && c->state == CALL_RUNNING)
+		finish_live(p, c);
+}
+
+void call_on_exit(struct pool *p, struct pool_call *c, const struct box_report *rep)
+{
+	struct box *b = &p->boxes[c->box];
+
+	c->exited = true;
+	c->exit_report = *rep;
+	while (b->report >= 0 && !c->report.done && c->state == CALL_RUNNING) {
+		static char chunk[READ_CHUNK]; /* what it said before it ended */
+		ssize_t n = read(b->report, chunk, sizeof(chunk));
+
+		if (n <= 0)
+			break;
+		report_add(&c->report, chunk, (size_t)n, c->res);
+	}
+	c->report.done = false; /* how it really ended is what counts */
+	if (c->state == CALL_RUNNING) {
+		uint64_t io_read = rep->read_bytes, io_written = rep->written_bytes;
+
+		finish_live(p, c);
+		c->exit_report.read_bytes = io_read;
+		c->exit_report.written_bytes = io_written;
+	}
+}
+
+void call_on_end(struct pool *p, struct pool_call *c, const struct launch_usage *usage)
+{
+	struct box *b = &p->boxes[c->box];
+
+	c->usage = *usage;
+	if (!c->end_ns)
+		c->end_ns = clock_ns();
+	read_stream(&b->out, &c->out, INT32_MAX);
+	read_stream(&b->errout, &c->errout, INT32_MAX);
+	if (p->lost) {
+		c->res->state = RUN_LOST;
+		(void)err_set(&c->res->error, ERR_INTERNAL, EPIPE, "the launcher died");
+		give_back(p, c);
+		return;
+	}
+	conclude(p, c, b, true);
+}
+
+/* ---- time ------------------------------------------------------------------------------ */
+
+static void stop(struct pool *p, struct pool_call *c)
+{
+	c->state = CALL_KILLED;
+	c->end_ns = clock_ns();
+	box_kill(p, &p->boxes[c->box]);
+	p->boxes[c->box].call = c; /* it waits for the end */
+}
+
+void call_tick(struct pool *p, struct pool_call *c, uint64_t now)
+{
+	uint64_t ran_ms = (now - c->go_ns) / 1000000;
+	struct launch_call watch = { .kind = LAUNCH_WATCH, .id = p->boxes[c->box].id };
+
+	if (c->state != CALL_RUNNING)
+		return;
+	if (ran_ms >= c->req->limits.timeout_ms || c->cancelled) {
+		c->timed_out = !c->cancelled;
+		stop(p, c);
+	} else if (!c->watched && ran_ms >= WATCH_AFTER) {
+		c->watched = launcher_call(&p->launcher, &watch, NULL) >= 0;
+	}
+}
+
+void call_free(struct pool_call *c)
+{
+	output_done(&c->out);
+	output_done(&c->errout);
+	report_free(&c->report);
+	free(c);
+}
