@@ -671,8 +671,10 @@ def check_streams():
 def open_stream(name, fd):
     """A stream remembers whether it can seek, so it is made anew when that changes."""
     old = getattr(sys, name)
-    raw = open(fd, "wb" if fd else "rb", 0 if fd else -1, closefd=False)
-    stream = io.TextIOWrapper(raw, old.encoding, old.errors, write_through=fd > 0)
+    raw = io.FileIO(fd, "wb" if fd else "rb", closefd=False)
+    raw.name = old.name
+    stream = io.TextIOWrapper(raw if fd else io.BufferedReader(raw), old.encoding, old.errors,
+                              write_through=old.write_through)
     stream.mode = old.mode
     setattr(sys, name, stream)
     setattr(sys, "__%s__" % name, stream)
@@ -738,15 +740,14 @@ def serve(library, sock, names):
 
 
 def main():
-    mode, arguments = sys.argv[1], sys.argv[2:]
     os.register_at_fork(after_in_child=report.forget)
     sys.meta_path.insert(0, PyplotFinder)
     builtins.display = display
-    if mode == "serve":
-        serve(arguments[0], int(arguments[1]), tuple(arguments[2:]))
-    report.open(int(arguments[0]))
+    if sys.argv[1] == "serve":
+        serve(sys.argv[2], int(sys.argv[3]), tuple(sys.argv[4:]))
+    report.open(int(sys.argv[2]))
     gc.freeze()
-    run_script(arguments[1], arguments[2:])
+    run_script(sys.argv[3], sys.argv[4:])
 
 
 if __name__ == "__main__":

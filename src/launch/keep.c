@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "sys/caps.h"
 #include "sys/sock.h"
 #include "sys/syscalls.h"
 
@@ -51,11 +53,14 @@ void plan_unmap(struct kept_plan *k)
 static _Noreturn void become_zygote(const struct kept_plan *k, int sock)
 {
 	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
+	static const int needed[] = { CAP_SYS_ADMIN, CAP_SYS_PTRACE }; /* to join a box */
 	int high_sock = fcntl(sock, F_DUPFD, 100), high_plan = fcntl(k->fd, F_DUPFD, 100);
 
 	for (size_t i = 0; i < ELEMENTSOF(ignored); i++)
 		(void)signal(ignored[i], SIG_DFL);
 	(void)umask(022);
+	if (geteuid() != 0 && caps_keep_over_exec(needed, ELEMENTSOF(needed)) < 0)
+		_exit(126);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || high_sock < 0 || high_plan < 0 ||
 	    dup2(high_sock, ZYGOTE_SOCKET_FD) < 0 || dup2(high_plan, ZYGOTE_PLAN_FD) < 0 ||
 	    sys_close_range(ZYGOTE_PLAN_FD + 1, ~0U, 0) < 0)

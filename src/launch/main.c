@@ -356,6 +356,10 @@ static int finish_box(struct launcher *l, size_t i)
 {
 	struct launch_reply reply = { .kind = LAUNCH_ENDED, .id = l->boxes[i].id };
 
+	if (!l->boxes[i].pid)
+		return 0;
+	/* Others hold the same open pidfd, so closing ours would not end the events. */
+	(void)epoll_ctl(l->epoll, EPOLL_CTL_DEL, l->boxes[i].pidfd, NULL);
 	box_end(&l->boxes[i]);
 	reply.usage = l->boxes[i].usage;
 	unwatch(l, &l->boxes[i]);
@@ -388,6 +392,8 @@ static int zygote_ended(struct zygote *z)
 	struct launch_reply reply = { .kind = LAUNCH_ZYGOTE_LOST, .plan = z->plan };
 	bool expected = z->leaving;
 
+	if (!z->pid)
+		return 0;
 	zygote_stop(z);
 	if (expected)
 		return 0;

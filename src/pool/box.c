@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,6 +89,14 @@ static void free_own(struct box *b)
 	b->own = NULL;
 }
 
+static void free_warming(struct box *b)
+{
+	if (b->warming)
+		report_free(b->warming);
+	free(b->warming);
+	b->warming = NULL;
+}
+
 void box_release(struct pool *p, struct box *b)
 {
 	if (under_way(b))
@@ -100,6 +109,7 @@ void box_release(struct pool *p, struct box *b)
 	free(b->starting);
 	b->starting = NULL;
 	b->call = NULL;
+	free_warming(b);
 	free_own(b);
 	b->state = WARM_FREE;
 	b->id += LAUNCH_BOXES_MAX;
@@ -309,7 +319,8 @@ static void become_ready(struct pool *p, struct box *b)
 
 	s->stats.refill_us = (clock_ns() - b->since_ns) / 1000;
 	s->stats.made++;
-	read_io(b->code_pid, &b->io_read, &b->io_written);
+	free_warming(b);
+	(void)box_usage(p, b, &b->before, &b->io_before);
 	list_del(p, b);
 	set_state(b, WARM_READY);
 	if (call) {
@@ -327,7 +338,10 @@ static void let_warm(struct pool *p, struct box *b)
 	const char go = BOX_GO;
 	struct err err = { 0 };
 
-	if (send(b->control, &go, 1, MSG_NOSIGNAL) != 1 ||
+	b->warming = calloc(1, sizeof(*b->warming));
+	if (b->warming)
+		report_init(b->warming);
+	if (!b->warming || send(b->control, &go, 1, MSG_NOSIGNAL) != 1 ||
 	    pool_observe(p, b->report, EPOLLIN, TAG_REPORT, index_of(p, b)) < 0) {
 		(void)err_set(&err, ERR_SETUP, errno, "release the box");
 		spoil(p, b, &err, false);
@@ -424,26 +438,40 @@ void box_on_report(struct pool *p, uint32_t index)
 {
 	struct box *b = &p->boxes[index];
 	struct result scratch;
-	struct report report;
+	struct err err = { 0 };
 	char bytes[256];
 	ssize_t n = read(b->report, bytes, sizeof(bytes));
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	report_init(&report);
 	result_init(&scratch);
 	if (n > 0)
-		report_add(&report, bytes, (size_t)n, &scratch);
-	if (report.ready) {
+		report_add(b->warming, bytes, (size_t)n, &scratch);
+	result_done(&scratch);
+	if (b->warming->ready) {
 		become_ready(p, b);
-	} else {
-		struct err err = { 0 };
-
+	} else if (n <= 0 || b->warming->broken) {
 		(void)err_set(&err, ERR_SETUP, 0, "the program did not get warm");
 		spoil(p, b, &err, false);
 	}
-	report_free(&report);
-	result_done(&scratch);
+}
+
+/* Without a cgroup: the code's process, and of its children those that it has waited for. */
+static void read_process(pid_t pid, struct launch_usage *ret)
+{
+	uint64_t tick_ns = 1000000000u / (uint64_t)sysconf(_SC_CLK_TCK), ticks[4] = { 0 };
+	char path[64], text[2048];
+	const char *p;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (file_read(AT_FDCWD, path, text, sizeof(text)) > 0 && (p = strrchr(text, ')')) &&
+	    sscanf(p, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %" SCNu64 " %" SCNu64
+	              " %" SCNu64 " %" SCNu64,
+	           &ticks[0], &ticks[1], &ticks[2], &ticks[3]) == 4)
+		ret->cpu_ns = (ticks[0] + ticks[1] + ticks[2] + ticks[3]) * tick_ns;
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	if (file_read(AT_FDCWD, path, text, sizeof(text)) > 0 && (p = strstr(text, "VmHWM:")))
+		ret->memory_peak = strtoull(p + 6, NULL, 10) * 1024;
 }
 
 bool box_usage(struct pool *p, struct box *b, struct launch_usage *ret, struct box_report *io)
@@ -461,8 +489,16 @@ bool box_usage(struct pool *p, struct box *b, struct launch_usage *ret, struct b
 		                      .memory_peak = u.memory_peak,
 		                      .pids_peak = u.pids_peak,
 		                      .oom_kills = u.oom_kills };
+	if (!*b->cgroup)
+		read_process(b->code_pid, ret);
 	read_io(b->code_pid, &io->read_bytes, &io->written_bytes);
-	io->read_bytes -= MIN2(io->read_bytes, b->io_read);
-	io->written_bytes -= MIN2(io->written_bytes, b->io_written);
 	return true;
+}
+
+/* What the box used before it was claimed is not the run's. */
+void box_subtract(const struct box *b, struct launch_usage *u, struct box_report *io)
+{
+	u->cpu_ns -= MIN2(u->cpu_ns, b->before.cpu_ns);
+	io->read_bytes -= MIN2(io->read_bytes, b->io_before.read_bytes);
+	io->written_bytes -= MIN2(io->written_bytes, b->io_before.written_bytes);
 }

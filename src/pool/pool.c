@@ -336,6 +336,8 @@ int pool_submit(struct pool *p, const struct request *req, struct result *res, p
 	r = check_room(p, s, err);
 	if (r < 0)
 		return r;
+	if (!*res->execution_id && execution_id_new(res->execution_id) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "random numbers");
 	c = new_call(req, res, done, data);
 	if (!c)
 		return err_set(err, ERR_INTERNAL, ENOMEM, "a request");

@@ -48,7 +48,9 @@ struct box {
 	uint32_t code_uid;
 	bool kill_sent;
 	uint64_t since_ns; /* in this state */
-	uint64_t io_read, io_written;
+	struct launch_usage before;  /* until it was claimed */
+	struct box_report io_before;
+	struct report *warming;
 	char cgroup[24];
 	uint32_t prev, next; /* in the list of its state (STARTING, WARMING) */
 	struct receipt receipt;
@@ -134,6 +136,8 @@ void box_close_streams(struct box *b);
 struct box *box_of(struct pool *p, uint64_t id);
 /* Processor, memory, I/O of a live box. false: it is going already. */
 bool box_usage(struct pool *p, struct box *b, struct launch_usage *ret, struct box_report *io);
+
+void box_subtract(const struct box *b, struct launch_usage *u, struct box_report *io);
 
 /* run.c */
 void call_claim(struct pool *p, struct pool_call *c, struct box *b);

@@ -331,6 +331,7 @@ static void fill_result(struct pool_call *c, struct box *b)
 	struct result *res = c->res;
 	uint64_t end = c->end_ns ? c->end_ns : clock_ns();
 
+	box_subtract(b, &c->usage, &c->exit_report);
 	res->state = end_state(c);
 	res->out_dropped = output_dropped(&c->out);
 	res->err_dropped = output_dropped(&c->errout);
@@ -385,12 +386,13 @@ void call_fail(struct pool *p, struct pool_call *c, enum run_state state, const 
 static void finish_live(struct pool *p, struct pool_call *c)
 {
 	struct box *b = &p->boxes[c->box];
+	struct box_report ignored; /* init counted it all */
 	struct statvfs st;
 
 	c->end_ns = clock_ns();
 	read_stream(&b->out, &c->out, INT32_MAX);
 	read_stream(&b->errout, &c->errout, INT32_MAX);
-	if (!box_usage(p, b, &c->usage, &c->exit_report)) {
+	if (!box_usage(p, b, &c->usage, c->exited ? &ignored : &c->exit_report)) {
 		/* It is going already: the launcher has the numbers. */
 		c->state = CALL_KILLED;
 		box_kill(p, b);
@@ -433,13 +435,8 @@ void call_on_exit(struct pool *p, struct pool_call *c, const struct box_report *
 		report_add(&c->report, chunk, (size_t)n, c->res);
 	}
 	c->report.done = false; /* how it really ended is what counts */
-	if (c->state == CALL_RUNNING) {
-		uint64_t io_read = rep->read_bytes, io_written = rep->written_bytes;
-
+	if (c->state == CALL_RUNNING)
 		finish_live(p, c);
-		c->exit_report.read_bytes = io_read;
-		c->exit_report.written_bytes = io_written;
-	}
 }
 
 void call_on_end(struct pool *p, struct pool_call *c, const struct launch_usage *usage)

@@ -42,3 +42,20 @@ int caps_drop_all(void)
 		return -errno;
 	return sys_ret(syscall(SYS_capset, &header, none));
 }
+
+int caps_keep_over_exec(const int *caps, size_t n)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { 0 };
+
+	if (syscall(SYS_capget, &head, data) < 0)
+		return -errno;
+	for (size_t i = 0; i < n; i++)
+		data[caps[i] / 32].inheritable |= 1u << caps[i] % 32;
+	if (syscall(SYS_capset, &head, data) < 0)
+		return -errno;
+	for (size_t i = 0; i < n; i++)
+		if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, caps[i], 0, 0) < 0)
+			return -errno;
+	return 0;
+}
