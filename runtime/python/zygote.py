@@ -128,8 +128,9 @@ class Report:
         except OSError:
             return False
 
-    def send(self, text):
-        data = text.encode("utf-8", "replace")
+    def send(self, data):
+        if self.fd < 0:
+            return
         with self.lock:
             if not self.is_ours():
                 return
@@ -142,27 +143,28 @@ class Report:
                 self.fd = -1
 
     def output(self, entries):
-        """One output; `entries` maps MIME types to JSON text."""
-        body = ",".join(["%s:%s" % (quote(mime), text) for mime, text in entries.items()])
+        """One output; `entries` maps MIME types to JSON, both as bytes."""
+        body = b",".join([b"%s:%s" % entry for entry in entries.items()])
         if self.count >= OUTPUT_COUNT or self.size + len(body) > OUTPUT_BYTES:
             if self.size <= OUTPUT_BYTES:
                 self.size = OUTPUT_BYTES + 1
-                self.send('{"output":{"text/plain":"[further outputs are left out]"}}')
+                self.send(b'{"output":{"text/plain":"[further outputs are left out]"}}')
             return
         self.count += 1
         self.size += len(body)
-        self.send('{"output":{%s}}' % body)
+        self.send(b'{"output":{%s}}' % body)
 
     def done(self, status, value, error):
         try:
             text = encode({"done": {"exit": status, "value": value, "error": error}})
         except MemoryError:
             text = '{"done":{"exit":%d,"value":null,"error":null}}' % status
-        self.send(text)
+        self.send(text.encode("utf-8", "replace"))
 
     def forget(self):
         """In a forked child: the program's children have nothing to report."""
         fd, self.fd = self.fd, -1
+        self.lock = _thread.RLock()
         try:
             if fd >= 0 and (fstat(fd).st_dev, fstat(fd).st_ino) == self.identity[:2]:
                 os_close(fd)
@@ -232,36 +234,38 @@ def encode_entry(mime, data):
         import binascii
         data = binascii.b2a_base64(data, newline=False).decode()
     if mime == "application/json" or mime.endswith("+json"):
-        return encode(data)
+        return encode(data).encode("utf-8", "replace")
     if not isinstance(data, str):
         raise TypeError("not text: " + mime)
-    return quote(data)
+    return quote(data).encode("utf-8", "replace")
 
 
 def bundle(obj, text):
-    """MIME types to JSON text. The first to offer a type wins; what cannot be sent is left out."""
+    """MIME types to JSON. The first to offer a type wins; what cannot be sent is left out."""
     entries, notes = {}, []
     for mime, data in representations(obj):
-        if not isinstance(mime, str) or mime in entries:
-            continue
         try:
-            entry = encode_entry(mime, data)
+            name, entry = encode_entry("text/plain", mime), encode_entry(mime, data)
         except Exception:
             continue
         if len(entry) > ENTRY_BYTES:
             notes.append("\n[%s is left out: %d bytes]" % (mime, len(entry)))
         else:
-            entries[mime] = entry
-    entries.setdefault("text/plain", quote(text))
+            entries.setdefault(name, entry)
+    text = entries.setdefault(b'"text/plain"', encode_entry("text/plain", text))
     if notes:
-        entries["text/plain"] = entries["text/plain"][:-1] + quote("".join(notes))[1:]
+        entries[b'"text/plain"'] = text[:-1] + encode_entry("text/plain", "".join(notes))[1:]
     return entries
 
 
 def display(*objs):
     """Shows objects as rich outputs of the run."""
     for obj in objs:
-        report.output(bundle(obj, plain(obj)))
+        show_value(obj, plain(obj))
+
+
+def show_value(value, text):
+    report.output(bundle(value, text))
 
 
 def show_figures(close):
@@ -461,15 +465,11 @@ def run_main(path, source):
     set_profile(None)
     if caught is not None:  # no longer handled, so that a hook's own error has no context
         status, error = failed(caught, namespace, path)
-    try:
-        show_figures(close=False)
-        if value is not None:
-            text = plain(value)
-            report.output(bundle(value, text))
-            return status, text, error
-    except BaseException as failure:
-        write_error(format_error(failure, failure.__traceback__))
-    return status, None, error
+    attempt(show_figures, False)
+    text = None if value is None else plain(value)
+    if text is not None:
+        attempt(show_value, value, text)
+    return status, text, error
 
 
 # The end of the program
@@ -695,7 +695,7 @@ def prepare(scan, pages):
 
 
 def fork_boxes(lib, ctypes, sock):
-    """Returns in a box, with the function that waits for the message."""
+    """Returns in a box; the zygote itself leaves here when there is nothing more to fork."""
     api = ctypes.pythonapi
     hooks = [ctypes.cast(function, ctypes.c_void_p) for function in (
         api.PyOS_BeforeFork, api.PyOS_AfterFork_Parent, api.PyOS_AfterFork_Child)]

@@ -17,6 +17,7 @@ const char run_help[] =
 	"      --lang LANGUAGE  when the file's name does not tell\n"
 	"      --json           one JSON object on standard output: the whole result\n"
 	"      --receipt        the receipt as JSON on standard error, after the run\n"
+	"      --warm           make a box first that waits, then run in it, as a pool does\n"
 	"      --timeout TIME   wall time, e.g. 500ms, 5s, 2m              (30s)\n"
 	"      --memory SIZE    memory incl. files in /tmp and /workspace  (512M)\n"
 	"      --cpus N         share of the processors, e.g. 0.5          (1)\n"
@@ -208,6 +209,8 @@ static bool *flag_of(struct run_options *o, const char *name)
 		return &o->json;
 	if (streq(name, "--receipt"))
 		return &o->receipt;
+	if (streq(name, "--warm"))
+		return &o->warm;
 	if (streq(name, "--help") || streq(name, "-h"))
 		return &o->help;
 	return NULL;

@@ -29,6 +29,7 @@ struct run_options {
 	size_t n_outs;
 	bool json;
 	bool receipt;
+	bool warm; /* in a box that waits */
 	bool help;
 };
 

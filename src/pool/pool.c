@@ -277,8 +277,11 @@ static int order_private(struct pool *p, struct pool_call *c, struct err *err)
 	like.n_env = s->config.like.n_env;
 	plan = arena_alloc(a, sizeof(*plan));
 	r = plan ? route_warm(&like, &image_host, a, plan, err) : -ENOMEM;
-	if (r >= 0)
+	if (r >= 0) {
+		plan->layers &= ~p->without;
+		plan->required &= ~p->without;
 		r = box_order(p, c->shape, plan, a, c, err);
+	}
 	if (r < 0) {
 		arena_done(a);
 		free(a);
@@ -361,6 +364,12 @@ int pool_submit(struct pool *p, const struct request *req, struct result *res, p
 	return 0;
 }
 
+void pool_fetch(struct pool_call *call, const struct jail_fetch *fetch, size_t n)
+{
+	call->fetch = fetch;
+	call->n_fetch = n;
+}
+
 void pool_cancel(struct pool *p, struct pool_call *call)
 {
 	(void)p;
@@ -387,11 +396,13 @@ void pool_run(struct pool *p, const struct request *req, struct result *res)
 
 /* ---- open, close ----------------------------------------------------------------------- */
 
-static int add_shape(struct pool *p, const struct pool_shape *config, struct err *err)
+int pool_add_shape(struct pool *p, const struct pool_shape *config, size_t *ret, struct err *err)
 {
-	struct shape *s = &p->shapes[p->n_shapes];
+	struct shape *s = &p->shapes[p->n_shapes % POOL_SHAPES_MAX];
 	int r;
 
+	if (p->n_shapes == POOL_SHAPES_MAX)
+		return err_set(err, ERR_LIMIT, E2BIG, "%d kinds of boxes at most", POOL_SHAPES_MAX);
 	s->config = *config;
 	s->config.idle_ms = config->idle_ms ? config->idle_ms : 300000;
 	s->config.zygote_uses = config->zygote_uses ? config->zygote_uses : 10000;
@@ -405,9 +416,12 @@ static int add_shape(struct pool *p, const struct pool_shape *config, struct err
 	r = route_warm(&s->config.like, &image_host, &p->arena, &s->plan, err);
 	if (r < 0)
 		return r;
-	p->n_shapes++;
+	s->plan.layers &= ~p->without;
+	s->plan.required &= ~p->without;
+	*ret = p->n_shapes++;
 	ask_zygote(p, s, &s->plan);
-	*err = s->error;
+	if (!s->asked)
+		*err = s->error;
 	return s->asked ? 0 : -EIO;
 }
 
@@ -424,6 +438,7 @@ static void raise_nofile(void)
 
 static int open_with(struct pool *p, const struct pool_config *config, struct err *err)
 {
+	size_t index;
 	int r;
 
 	p->boxes = calloc(p->boxes_max, sizeof(*p->boxes));
@@ -443,7 +458,7 @@ static int open_with(struct pool *p, const struct pool_config *config, struct er
 		return err_set(err, ERR_INTERNAL, errno, "the launcher's socket");
 	r = pool_observe(p, p->launcher.sock, EPOLLIN, TAG_LAUNCHER, 0);
 	for (size_t i = 0; i < config->n_shapes && r >= 0; i++)
-		r = add_shape(p, &config->shapes[i], err);
+		r = pool_add_shape(p, &config->shapes[i], &index, err);
 	return r;
 }
 
@@ -461,11 +476,12 @@ int pool_open(const struct pool_config *config, struct pool **ret, struct err *e
 	                       ? config->boxes_max
 	                       : LAUNCH_BOXES_MAX;
 	p->queue_max = config->queue_max ? config->queue_max : 1024;
+	p->without = config->without;
 	p->acquire_ms = config->acquire_ms ? config->acquire_ms : 10000;
 	cgroup_host_none(&p->cgroups);
-	r = config->n_shapes && config->n_shapes <= POOL_SHAPES_MAX
+	r = config->n_shapes <= POOL_SHAPES_MAX
 	            ? open_with(p, config, err)
-	            : err_set(err, ERR_INVALID, EINVAL, "1 to %d shapes", POOL_SHAPES_MAX);
+	            : err_set(err, ERR_INVALID, EINVAL, "%d shapes at most", POOL_SHAPES_MAX);
 	if (r < 0) {
 		pool_close(p);
 		return r;

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "exec/jail.h"
 #include "model/request.h"
 #include "model/result.h"
 
@@ -38,6 +39,7 @@ struct pool_config {
 	unsigned boxes_max;  /* alive at once; 0: LAUNCH_BOXES_MAX */
 	unsigned queue_max;  /* requests that wait for a box; 0: 1024 */
 	unsigned acquire_ms; /* how long one waits; 0: 10 s */
+	uint32_t without;    /* LAYER_BITs to leave out: for the ablation tests, 0 elsewhere */
 };
 
 struct pool_stats {
@@ -70,11 +72,15 @@ int pool_turn(struct pool *p, int timeout_ms);
  */
 int pool_submit(struct pool *p, const struct request *req, struct result *res, pool_done *done,
                 void *data, struct pool_call **ret, struct err *err);
+/* Files to copy out of the box when the run is over; the list must live until then. */
+void pool_fetch(struct pool_call *call, const struct jail_fetch *fetch, size_t n);
 /* The run is stopped; its result comes as usual. */
 void pool_cancel(struct pool *p, struct pool_call *call);
 /* Submits and turns until it is done. */
 void pool_run(struct pool *p, const struct request *req, struct result *res);
 
+/* One more kind of box; *ret is its index. */
+int pool_add_shape(struct pool *p, const struct pool_shape *shape, size_t *ret, struct err *err);
 /* Until as many boxes of the shape wait, or the time is over. */
 int pool_wait_ready(struct pool *p, size_t shape, unsigned n, unsigned timeout_ms,
                     struct err *err);

@@ -74,6 +74,8 @@ struct pool_call {
 	struct launch_usage usage;
 	uint64_t submit_ns, go_ns, end_ns;
 	size_t stdin_at;
+	const struct jail_fetch *fetch;
+	size_t n_fetch;
 };
 
 struct call_list {
@@ -112,6 +114,7 @@ struct pool {
 	unsigned n_ending;
 	struct cgroup_host cgroups; /* parents only, for reading usage */
 	uint64_t tick_ns, demand_ns;
+	uint32_t without;
 	bool lost;    /* the launcher is gone */
 	bool closing; /* no new boxes */
 	bool blocked; /* the launcher's socket is full: kills wait */

@@ -326,6 +326,18 @@ static enum run_state end_state(struct pool_call *c)
 	return s;
 }
 
+static void fetch_files(struct pool_call *c, int workspace)
+{
+	for (size_t i = 0; i < c->n_fetch; i++) {
+		struct err err;
+
+		if (workspace_fetch(workspace, c->fetch[i].box_path, c->fetch[i].host_path, &err) <
+		            0 &&
+		    c->res->error.code == ERR_NONE)
+			c->res->error = err;
+	}
+}
+
 static void fill_result(struct pool_call *c, struct box *b)
 {
 	struct result *res = c->res;
@@ -345,8 +357,10 @@ static void fill_result(struct pool_call *c, struct box *b)
 		.read_bytes = c->exit_report.read_bytes,
 		.written_bytes = c->exit_report.written_bytes,
 	};
-	if (b->workspace >= 0)
-		(void)workspace_changes(b->workspace, c->req, route_script(c->req), res);
+	if (b->workspace < 0)
+		return;
+	(void)workspace_changes(b->workspace, c->req, route_script(c->req), res);
+	fetch_files(c, b->workspace);
 }
 
 static void give_back(struct pool *p, struct pool_call *c)
