@@ -3,8 +3,14 @@
 import os
 
 
+def pytest_addoption(parser):
+    parser.addoption("--warm", action="store_true",
+                     help="every `brig run` in a box that waited for it (brig run --warm)")
+
 
 def pytest_configure(config):
+    if config.getoption("--warm"):
+        os.environ["BRIG_TEST_WARM"] = "1"
     config.addinivalue_line("markers", "needs_root: the test, or its positive control, needs root")
 
 

@@ -62,9 +62,7 @@ function start(file) {
 // The value of a program is that of its last statement, when this is an expression. It is caught
 // without a change of meaning: `f(x);` becomes `f(x) instanceof NAME;`, and NAME's hasInstance gets
 // the value after the expression was evaluated in its own place. An expression with an operator
-// that binds less is put in parentheses. The opening one goes to the end of the line before or
-// takes the place of a blank, so lines and columns stay as they were; only where there is neither,
-// the columns of this last statement are one or two more.
+// that binds less is put in parentheses; only then an error in it is told one column too far.
 //
 // Where the last statement begins is found with a tokenizer, and V8's own parser is asked whether
 // what is before it is complete. In doubt there is no value and the program stays as it is. So it
@@ -202,13 +200,11 @@ function begins(token, before, parses) {
 }
 
 function wrap(source, token, end, less, name) {
-  const { start, previous, newline } = token;
-  if (less < start) return `${source.slice(0, end)} instanceof ${name}${source.slice(end)}`;
-  const tail = `${source.slice(start, end)})instanceof ${name}${source.slice(end)}`;
-  const gap = source.slice(previous.end, start);
-  if (newline) return `${source.slice(0, previous.end)};(${gap}${tail}`;
-  if (previous.text === '}') return `${source.slice(0, start)};(${tail}`;
-  return `${source.slice(0, /\s$/.test(gap) ? start - 1 : start)}(${tail}`;
+  const { start, previous } = token;
+  const [before, gap] = [source.slice(0, previous.end), source.slice(previous.end, start)];
+  const [expression, after] = [source.slice(start, end), source.slice(end)];
+  if (less < start) return `${before}${gap}${expression} instanceof ${name}${after}`;
+  return `${before}${token.newline ? ';' : ''}${gap}(${expression})instanceof ${name}${after}`;
 }
 
 // The source with its last expression given to `name`; null when there is none.

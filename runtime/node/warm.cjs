@@ -9,7 +9,6 @@
 // global, method or prototype. Text is built by hand because toJSON can be planted on prototypes.
 
 const fs = require('fs');
-const Module = require('module');
 const url = require('url');
 const util = require('util');
 const vm = require('vm');
@@ -21,12 +20,19 @@ const { isArrayBufferView, isNativeError } = util.types;
 const { stringify, parse } = JSON;
 const { inspect } = util;
 const { readSync, writeSync } = fs;
-const { allocUnsafe, from: bufferFrom } = Buffer;
-const { writeUInt32LE, readUInt32LE, toString: bufferToString } = Buffer.prototype;
+const { from: bufferFrom } = Buffer;
+const { base64Slice } = Buffer.prototype;
+const { set } = Uint8Array.prototype;
+const Bytes = Uint8Array;
+const encode = TextEncoder.prototype.encode.bind(new TextEncoder());
+const decode = TextDecoder.prototype.decode.bind(new TextDecoder('utf-8', { ignoreBOM: true }));
 const { slice, indexOf, startsWith, split } = String.prototype;
 const { exec } = RegExp.prototype;
-const { emit, on, listenerCount, listeners } = process;
+const node = process;
+const { emit, on, listenerCount, listeners } = node;
 const { then } = Promise.prototype;
+const resolve = Promise.resolve.bind(Promise);
+const displaySymbol = Symbol.for('Jupyter.display');
 const { wait } = Atomics;
 const { max } = Math;
 const toText = String;
@@ -38,6 +44,7 @@ const ENTRY_MAX = 8 << 20;
 const TOTAL_MAX = 60 << 20; // all outputs together; a frame of brig's is at most 64 MiB
 const OUTPUTS_MAX = 1000;
 const FRAME_MAX = 64 << 20;
+const showing = { __proto__: null, maxStringLength: VALUE_MAX };
 
 const cell = new Int32Array(new SharedArrayBuffer(4));
 const program = { file: __filename, url: '', lines: [] };
@@ -82,7 +89,7 @@ function writeAll(fd, bytes) {
 }
 
 function readExactly(length) {
-  const bytes = allocUnsafe(length);
+  const bytes = new Bytes(length);
   for (let at = 0; at < length;) {
     const n = retry(() => readSync(channel.fd, bytes, at, length - at));
     if (n === 0) return null;
@@ -92,25 +99,27 @@ function readExactly(length) {
 }
 
 function send(text) {
-  const body = bufferFrom(text, 'utf8');
-  const head = allocUnsafe(4);
-  apply(writeUInt32LE, head, [body.length, 0]);
-  writeAll(channel.fd, head);
-  writeAll(channel.fd, body);
+  const body = encode(text);
+  const n = body.length;
+  const frame = new Bytes(4 + n);
+  for (let i = 0; i < 4; i++) frame[i] = n >>> (8 * i);
+  apply(set, frame, [body, 4]);
+  writeAll(channel.fd, frame);
 }
 
 function receive() {
   const head = readExactly(4);
-  const length = head === null ? 0 : apply(readUInt32LE, head, [0]);
+  let length = 0;
+  for (let i = 3; head !== null && i >= 0; i--) length = length * 256 + head[i];
   const body = length > 0 && length <= FRAME_MAX ? readExactly(length) : null;
-  return body === null ? null : parse(apply(bufferToString, body, ['utf8']));
+  return body === null ? null : parse(decode(body));
 }
 
 // Outputs
 
 // A JSON string without lone surrogates, which are not UTF-8.
 function quote(text) {
-  return stringify(apply(bufferToString, bufferFrom(text, 'utf8'), ['utf8']));
+  return stringify(decode(encode(text)));
 }
 
 function bounded(text, limit) {
@@ -134,7 +143,7 @@ function encodeEntry(type, data) {
   if (typeof data === 'string') return quote(data);
   if (!isArrayBufferView(data)) return quote(toText(data));
   const bytes = bufferFrom(data.buffer, data.byteOffset, data.byteLength);
-  return quote(apply(bufferToString, bytes, ['base64']));
+  return quote(apply(base64Slice, bytes, [0, data.byteLength]));
 }
 
 // A bundle as JSON. An entry that is too large or cannot be encoded is named in text/plain.
@@ -178,19 +187,19 @@ function isBundle(object) {
 // What an object says about itself; a promise of that is allowed. Undefined when it says nothing.
 function ownBundle(object) {
   if (object === null || (typeof object !== 'object' && typeof object !== 'function')) return undefined;
-  const make = object[Symbol.for('Jupyter.display')] ?? object.toMimeBundle;
+  const make = object[displaySymbol] ?? object.toMimeBundle;
   const bundle = typeof make === 'function' ? apply(make, object, []) : undefined;
   return bundle !== null && typeof bundle === 'object' ? bundle : undefined;
 }
 
 function plain(value) {
-  return bounded(tryText(() => inspect(value)), VALUE_MAX);
+  return bounded(tryText(() => inspect(value, showing)), VALUE_MAX);
 }
 
 function displayOne(object) {
   const bundle = ownBundle(object);
   if (bundle !== undefined && typeof bundle.then === 'function') {
-    return apply(then, Promise.resolve(bundle), [emitBundle]);
+    return apply(then, resolve(bundle), [emitBundle]);
   }
   if (bundle !== undefined) return emitBundle(bundle);
   const given = object !== null && typeof object === 'object' && isBundle(object);
@@ -226,7 +235,7 @@ function finish(code, error) {
     state.ending = true;
     const value = error === undefined && !again ? takeValue() : 'null';
     send(`{"done":{"exit":${status},"value":${value},"error":${error ?? 'null'}}}`);
-    while (retry(() => readSync(channel.fd, allocUnsafe(512))) > 0);
+    while (retry(() => readSync(channel.fd, new Bytes(512))) > 0);
   } catch {
     // The program has closed or broken R: the status is all that can be told.
   }
@@ -242,7 +251,7 @@ function finish(code, error) {
 const thrower = new vm.Script(`throw ${holder.name}.error`, { filename: holder.name });
 
 function fatalPlace(error) {
-  defineProperty(error, 'stack', { value: '', writable: true, configurable: true });
+  defineProperty(error, 'stack', { __proto__: null, value: '', writable: true, configurable: true });
   holder.error = error;
   try {
     thrower.runInThisContext({ displayErrors: true });
@@ -256,12 +265,10 @@ function fatalPlace(error) {
 // The line as the program has it, without the change for its value.
 function originalLine(text) {
   const lines = apply(split, text, ['\n']);
-  const [, file, number] = apply(exec, /^(.*):(\d+)$/, [lines[0]]) ?? [];
-  if (file !== program.file && file !== program.url) return text;
-  const changed = lines[1];
-  const start = lines[0].length + 1;
-  const rest = apply(slice, text, [start + changed.length]);
-  return `${lines[0]}\n${program.lines[number - 1] ?? changed}${rest}`;
+  const found = apply(exec, /^(.*):(\d+)$/, [lines[0]]);
+  if (found === null || (found[1] !== program.file && found[1] !== program.url)) return text;
+  const rest = apply(slice, text, [lines[0].length + 1 + lines[1].length]);
+  return `${lines[0]}\n${program.lines[found[2] - 1] ?? lines[1]}${rest}`;
 }
 
 function lineOf(text) {
@@ -295,11 +302,11 @@ function report(error, place, text) {
   const traceback = place + text;
   const told = describe(error, traceback);
   try {
-    writeAll(2, bufferFrom(`${traceback}${hint}\n\nNode.js ${process.version}\n`, 'utf8'));
+    writeAll(2, encode(`${traceback}${hint}\n\nNode.js ${node.version}\n`));
   } catch {
     // Closed by the program; node would not be heard either.
   }
-  finish(process.exitCode ?? 1, told);
+  finish(node.exitCode ?? 1, told);
 }
 
 // Errors of node itself can have more to say, e.g. where an 'error' event was emitted.
@@ -308,7 +315,7 @@ function enhance(error) {
   for (let i = 0; i < own.length; i++) {
     if (own[i].description !== 'kEnhanceStackBeforeInspector') continue;
     const more = error[own[i]]();
-    defineProperty(error, own[i], { value: undefined });
+    defineProperty(error, own[i], { __proto__: null, value: undefined });
     error.stack = more;
   }
 }
@@ -328,7 +335,7 @@ function armFatal(error) {
   const text = fatalText(error);
   const get = () => report(error, isNativeError(error) ? fatalPlace(error) : '', text);
   const isObject = error !== null && typeof error === 'object';
-  if (!isObject || !tryDefine(error, { get, configurable: true })) report(error, '', text);
+  if (!isObject || !tryDefine(error, { __proto__: null, get, configurable: true })) report(error, '', text);
 }
 
 function tryDefine(error, descriptor) {
@@ -340,20 +347,23 @@ function tryDefine(error, descriptor) {
 }
 
 function onUncaught(error) {
-  const handled = apply(hasCapture, process, []) ||
-    apply(listenerCount, process, ['uncaughtException']) > 0;
+  const handled = apply(hasCapture, node, []) ||
+    apply(listenerCount, node, ['uncaughtException']) > 0;
   if (handled) return;
-  if (process._exiting) armFatal(error);
+  if (node._exiting) armFatal(error);
   else state.fatal = { error };
 }
 
 function onExit() {
   if (state.fatal !== undefined) armFatal(state.fatal.error);
-  else finish(process.exitCode ?? 0);
+  else finish(node.exitCode ?? 0);
 }
 
+// Node calls `listener.apply`, which the program may have replaced for all functions but these.
+for (const listener of [onUncaught, onExit]) listener.apply = listener.apply;
+
 function isListening(name, listener) {
-  const found = apply(listeners, process, [name]);
+  const found = apply(listeners, node, [name]);
   for (let i = 0; i < found.length; i++) {
     if (found[i] === listener) return true;
   }
@@ -365,23 +375,24 @@ function isListening(name, listener) {
 // removed; and they are in no stack trace of the program's own listeners.
 function hookEvents() {
   let current = emit;
-  let busy = false; // adding a listener is an event too
+  let busy = false; // adding a listener is an event too, but nobody's business
+  const nothing = () => false;
   const get = () => {
-    if (busy) return current;
+    if (busy) return nothing;
     busy = true;
     if (!isListening('uncaughtExceptionMonitor', onUncaught)) {
-      apply(on, process, ['uncaughtExceptionMonitor', onUncaught]);
+      apply(on, node, ['uncaughtExceptionMonitor', onUncaught]);
     }
-    if (process._exiting && !state.exiting) {
+    if (node._exiting && !state.exiting) {
       state.exiting = true;
-      apply(on, process, ['exit', onExit]);
+      apply(on, node, ['exit', onExit]);
     }
     busy = false;
     return current;
   };
   const set = (value) => { current = value; };
-  defineProperty(process, 'emit', { get, set, configurable: true, enumerable: false });
-  process.reallyExit = function (code) { finish(code); };
+  defineProperty(node, 'emit', { get, set, configurable: true, enumerable: false });
+  node.reallyExit = function (code) { finish(code); };
 }
 
 // The start
@@ -421,8 +432,9 @@ function prepare(path) {
 }
 
 // What a program does first takes milliseconds when it is the first time. So everything is done
-// here, with the null device in place of R; more than once, because V8 makes machine code of a
-// regular expression when it is used again.
+// here, with the null device in place of R: more than once, because V8 makes machine code of a
+// regular expression when it is used again, and on little text, because V8 would find the tokenizer
+// worth optimizing, which takes longer than any program and is waited for at its end.
 
 const SAMPLES = [
   'console.log(1)\n', '// x\nconst a = [1, "b"];\nfunction f(x) { return x / 2; }\n\nf(a[0]) ? 1 : 2;\n',
@@ -434,14 +446,16 @@ function rehearsePrint(stream, print) {
   print('%s', 1, 'x');
   print({ a: [1] });
   delete stream.write;
+  // A pipe's writes would not be over when the program leaves: process.exit() loses them.
+  stream._handle?.setBlocking?.(true);
   stream.write(''); // all the way to the system call, and no byte
 }
 
 // Node runs this file again, with other words in it.
 function rehearseStart() {
   run.forget();
-  giveSource(fs, 'readFileSync', __filename, 'require("fs") instanceof Object');
-  run.start(__filename);
+  giveSource(fs, 'readFileSync', __filename, 'require("fs");\n');
+  run.start(prepare(__filename));
   return new Promise((resolve) => { setTimeout(resolve, 1); });
 }
 
@@ -464,7 +478,6 @@ async function rehearse() {
   rehearsePrint(process.stderr, console.error);
   for (const source of [...SAMPLES, ...SAMPLES]) rehearseRun(source);
   applyMessage({ path: __filename, env: [], argv: [] });
-  prepare(__filename);
   process.emit('beforeExit', 0);
   await rehearseStart();
   await rehearseStart();
@@ -482,7 +495,7 @@ function reset() {
 
 function serve() {
   reset();
-  channel.leave = (status) => apply(reallyExit, process, [status]);
+  channel.leave = (status) => apply(reallyExit, node, [status]);
   send('{"ready":true}');
   const message = receive();
   if (message === null) channel.leave(0);

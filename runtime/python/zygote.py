@@ -28,8 +28,8 @@ except ImportError:
     from json.encoder import encode_basestring as quote
 
 # Loaded once in the zygote, shared by all boxes until they write. Each page costs every box a bit
-# of fork and exit, so that only what many programs use is here: asyncio, ssl and what needs them
-# (2.5 MB more) are not.
+# of fork and exit, so that only what many programs use is here: asyncio, with the ssl and logging
+# it needs, is not. It doubles the memory of an idle box.
 PRELOAD = (
     "abc", "argparse", "ast", "base64", "binascii", "bisect", "calendar", "collections.abc",
     "contextlib", "copy", "csv", "dataclasses", "datetime", "decimal", "enum", "fractions",
@@ -164,7 +164,6 @@ class Report:
     def forget(self):
         """In a forked child: the program's children have nothing to report."""
         fd, self.fd = self.fd, -1
-        self.lock = _thread.RLock()
         try:
             if fd >= 0 and (fstat(fd).st_dev, fstat(fd).st_ino) == self.identity[:2]:
                 os_close(fd)
@@ -547,16 +546,28 @@ def load(path):
     return b"".join(parts)
 
 
-def finish_report(signals, *outcome):
-    """No handler of the program may run in the middle of the last frame."""
-    attempt(block_signals, SIG_BLOCK, signals)
-    report.done(*outcome)
-
-
 def enter_script(path, arguments):
     sys.argv = [path] + arguments
     sys.orig_argv = [sys.executable] + sys.argv
     sys.path.insert(0, path.rpartition("/")[0])
+
+
+def execute_safely(path, source, steps, signals):
+    """A signal handler of the program may raise anywhere, also between two of the last steps."""
+    caught = None
+    try:
+        outcome = execute(path, source, steps)
+    except BaseException as error:
+        caught = error
+    try:
+        # Called without a function around it, which could be left before it has begun.
+        block_signals(SIG_BLOCK, signals)
+    except BaseException:
+        pass  # by the last handler that ran
+    if caught is not None:
+        status, description = failed(caught, None, path)
+        outcome = status, None, description
+    return outcome
 
 
 def run_script(path, arguments):
@@ -564,8 +575,10 @@ def run_script(path, arguments):
     status = 1
     try:
         enter_script(path, arguments)
-        status, value, error = execute(path, load(path), (join_threads, run_exit_functions))
-        finish_report(ALL_SIGNALS, status, value, error)
+        outcome = execute_safely(
+            path, load(path), (join_threads, run_exit_functions), ALL_SIGNALS)
+        status = outcome[0]
+        report.done(*outcome)
         report.wait_for_end()
     finally:
         os_exit(status)
@@ -624,7 +637,7 @@ def rehearse(scan, pages, source):
     report.open(ends[1])
     # Functions to be called at exit can be called only once: not here.
     steps = (join_threads,) if atexit._ncallbacks() else (join_threads, run_exit_functions)
-    finish_report((), *execute("/dev/null", load("/dev/null") + source, steps))
+    report.done(*execute_safely("/dev/null", load("/dev/null") + source, steps, ()))
     report.open(-1)
     os_close(ends[0])
     os_close(ends[1])
@@ -702,7 +715,7 @@ def fork_boxes(lib, ctypes, sock):
     lib.brig_serve.argtypes = [ctypes.c_int] + [ctypes.c_void_p] * 3
     lib.brig_wait.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_int)]
     # The locks of threading are free and its only thread stays; finding that out in every box
-    # costs a third of the fork. The programs' own forks do it again.
+    # costs a quarter of the fork. The programs' own forks do it again.
     hook = modules["threading"]._after_fork
     code, hook.__code__ = hook.__code__, (lambda: None).__code__
     result = lib.brig_serve(sock, *hooks)

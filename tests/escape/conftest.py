@@ -131,6 +131,7 @@ class Brig:
     def argv(self, *args, options=(), level=True):
         """`brig run` with this mode's options; args are LANG, FILE, -c CODE and so on."""
         extra = ["--level", "degraded-ok"] if self.mode == "user" and level else []
+        extra += ["--warm"] if os.environ.get("BRIG_TEST_WARM") else []
         return self.prefix + [BRIG, "run", *args, "--json", *extra, *map(str, options)]
 
     def popen(self, argv, **kw):

@@ -98,7 +98,8 @@ class Brig:
         """`brig run` with the level and the options put before any `--`."""
         args = list(args)
         cut = args.index("--") if "--" in args else len(args)
-        return self.argv("run", *args[:cut], *self.level, *options, *args[cut:])
+        warm = ["--warm"] if os.environ.get("BRIG_TEST_WARM") else []
+        return self.argv("run", *args[:cut], *self.level, *warm, *options, *args[cut:])
 
     @staticmethod
     def call(argv, stdin=b"", timeout=RUN_BOUND_S, **kwargs):

@@ -19,7 +19,7 @@ NODE = shutil.which("node") or shutil.which("nodejs")
 ENV = {"PATH": os.environ["PATH"], "HOME": "/tmp", "LANG": "C.UTF-8"}
 BOUND_S = 20
 # The frame by which node calls the program: a tick with the runners, its own main file without.
-ENTRY = re.compile(r"\n    at (?:node:internal/main/run_main_module|"
+ENTRY = re.compile(r"\n +at (?:node:internal/main/run_main_module|"
                    r"process\.processTicksAndRejections \(node:internal/process/task_queues)[^\n]*")
 
 
@@ -160,7 +160,7 @@ SAME = {
                        "throw e",
     "throw elsewhere": "const e = new Error('made here');\n\nsetTimeout(() => { throw e }, 1)",
     "throw an object": "throw {a: 1}",
-    "throw in the last value": "const a = 1\nlet b; b = a.b.c",
+    "throw in the last value": "const a = 1\na.b.c",
     "throw in exit": "process.on('exit', () => { throw new Error('late') })",
     "throw after exit": "process.on('exit', () => { throw new Error('late') }); process.exit(0)",
     "throw own class": "class Mine extends Error {}\nthrow new Mine('m')",
@@ -232,8 +232,8 @@ VALUES = [
     ("const a = 1\n\n// why\na ? 'y' : 'n'\n\n/* end */;", "'y'"), ("1, 2", "2"),
     ("function f() { return 5 } f()", "5"), ("if (true) { }\n[1, 2].map(x => x * 2)", "[ 2, 4 ]"),
     ("const f = () => { }\n(1)", "1"), ("const f = function (x) { return x }\n(1)", None),
-    ("let a = 4\na++\n+a", None), ("let a = 4\na\n++a", "5"), ("const a = 6, g = 1\na /2/ g", "3"),
-    ("if (1) /x/.test('x')", None), ("let a = `${`}`}`\n`a${a}`", "'a}'"), ("[1]\n.length", "1"),
+    ("let a = 4\na++\n+a", "9"), ("let a = 4\na\n++a", "5"), ("const a = 6, g = 1\na /2/ g", "3"),
+    ("if (1) /x/.test('x')", None), ("let a = `${`}`}`;\n`a${a}`", "'a}'"), ("[1]\n.length", "1"),
     ("const s = '// not';\ns.length // yes", "6"), ("var x = 1", None), ("undefined", None),
     ("void 0", None), ("null", "null"), ("if (1) { 5 }", None), ("for (;;) break", None),
     ("x: 5", None), ("function f() { }", None), ("class A { }", None), ("{ a: 1 }", None),
@@ -260,8 +260,8 @@ def test_value(warm, source, value):
 
 
 @pytest.mark.parametrize("source", [
-    "nowhere()", "let a = 1; nowhere(a)", "let a = 1\na = nowhere", "let a = 1; a = nowhere",
-    "const a = 1 // c\nnowhere ? 1 : 2", "let a;\n\n  a = [\n 1, nowhere\n]", "'x'.y.z + 1",
+    "nowhere()", "let a = 1; nowhere(a)", "let a = 1\na.b.c", "'x'.y.z + 1", "[1,\n nowhere]",
+    "let a; a = nowhere", "let a = 1\na = nowhere", "const a = 1 // c\nnowhere ? 1 : 2",
 ])
 def test_value_leaves_positions(folder, warm, source):
     (folder / "main.js").write_text(source)
@@ -269,6 +269,14 @@ def test_value_leaves_positions(folder, warm, source):
     result = warm(source)
     assert comparable(result.err) == comparable(err), result
     assert result.done["value"] is None
+
+
+def test_value_in_parentheses_is_one_column_off(warm, folder):
+    """The one visible trace, and the line that is shown is still the program's own."""
+    result = warm("let a\na = a.b")
+    assert "main.js:2:8)" in result.err and "\na = a.b\n" in result.err, result
+    (folder / "main.js").write_text("let a\na = a.b")
+    assert "main.js:2:7)" in plain([str(folder / "main.js")], folder)[2]
 
 
 def test_value_is_bounded_and_guarded(warm):
@@ -323,7 +331,7 @@ def test_outputs_are_bounded(warm):
     ("throw Object.freeze(new Error('f'))", "Error", "f", 1),
     ("throw new Proxy(new Error('p'), { defineProperty() { throw 1 } })", None, None, None),
     ("const e = new Error('g'); Object.defineProperty(e, 'message', { get() { throw 1 } });"
-     "throw e", "Error", "[cannot be shown]", 1),
+     "throw e", "Error", "[cannot be shown]", None),
 ])
 def test_error(warm, source, kind, message, line):
     result = warm(source)
@@ -335,13 +343,17 @@ def test_error(warm, source, kind, message, line):
     assert "warm.cjs" not in result.err and result.err.count("\nNode.js v") == 1, result
 
 
+# Not Array.prototype.pop: node itself ends every callback with it.
 SPOILED = [
     "JSON.stringify = JSON.parse = null", "Object.prototype.toJSON = () => { throw 1 }",
     "process.exit = process.reallyExit = process.abort = () => {}",
     "const fs = require('fs'); for (const k of Object.keys(fs)) try { fs[k] = null } catch {}",
-    "for (const t of [Array, String, RegExp, Function, Map, Promise, Uint8Array, Buffer])"
-    " for (const k of Reflect.ownKeys(t.prototype)) if (k !== 'constructor')"
-    " try { Object.defineProperty(t.prototype, k, { value() { throw 1 } }) } catch {}",
+    "const all = [Array, String, RegExp, Function, Map, Promise, Uint8Array, Buffer];"
+    " const { ownKeys } = Reflect, { defineProperty } = Object; let i, j;"
+    " const own = { constructor: 1, length: 1, pop: 1 };"
+    " for (i = 0; i < all.length; i++) { const p = all[i].prototype, names = ownKeys(p);"
+    " for (j = 0; j < names.length; j++) if (!own[names[j]])"
+    " try { defineProperty(p, names[j], { value() { throw 1 } }) } catch {} }",
     "Array.prototype[Symbol.iterator] = null",
     "for (const k of ['Reflect', 'Object', 'String', 'Buffer', 'Symbol', 'Atomics', 'process',"
     " 'Math', 'URL', 'Error']) globalThis[k] = null",
@@ -410,15 +422,10 @@ def test_stdin(warm):
 
 
 def test_children_do_not_hold_the_socket(warm):
-    source = "const c = require('child_process'); %s.toString()"
-    sockets = "ls -l /proc/self/fd | grep -c socket: || true"
-    for call in ("c.execFileSync('sh', ['-c', %r], { stdio: ['ignore', 'pipe', 'inherit'] })",):
-        result = warm(source % (call % sockets))
-        held = int(result.done["value"].strip("'\\n"))
-        bare = warm("require('child_process').execFileSync('sh', ['-c', 'readlink /proc/self/fd/*'"
-                    "]) + ''").done["value"]
-        # node talks with a child over sockets of its own: they are 0, 1 or 2 there, nothing above
-        assert held <= 2 and "anon_inode" not in bare, result
+    """Node makes what it inherited close-on-exec; only the runner itself has R."""
+    links = "fs.readdirSync('/proc/self/fd').map(n => { try { return fs.readlinkSync(" \
+            "'/proc/self/fd/' + n) } catch { return '' } }).filter(l => l.startsWith('socket'))"
+    assert warm("const fs = require('fs'); %s.length" % links).done["value"] == "1"
     source = "require('child_process').execFileSync('sh', ['-c', 'ls /proc/$$/fd']) + ''"
     assert set(re.findall(r"\d+", warm(source).done["value"])) <= {"0", "1", "2", "10", "255"}
 

@@ -536,7 +536,8 @@ HOSTILE = {
     "os broken": "import os\nfor n in ('write', 'read', '_exit', 'getpid', 'fstat'):\n"
                  "    setattr(os, n, None)",
     "json broken": "import json\njson.dumps = json.loads = None",
-    "exit broken": "import sys, atexit\nsys.exit = sys.settrace = None\natexit._run_exitfuncs = None",
+    "exit broken": "import sys, atexit\nsys.exit = sys.settrace = None\n"
+                   "atexit._run_exitfuncs = None",
     "sys emptied": "import sys\nfor n in list(vars(sys)):\n"
                    "    if n not in ('settrace', 'setprofile'): delattr(sys, n)",
     "threading broken": "import threading\nthreading._shutdown = None",
@@ -575,10 +576,13 @@ def test_number_of_the_channel_used_again(run, tmp_path):
     assert [(tmp_path / ("f%d" % n)).read_bytes() for n in range(20)] == [b""] * 20
 
 
-def test_signal_that_raises_late(run):
-    run("import signal\nclass Late(BaseException): pass\ndef f(*a): raise Late\n"
-        "signal.signal(signal.SIGALRM, f)\nsignal.setitimer(signal.ITIMER_REAL, 0.3)\n"
-        "import atexit, time\natexit.register(time.sleep, 0.29) and None").expect()
+@pytest.mark.parametrize("period", [0.00005, 0.0001, 0.0002, 0.0005, 0.001])
+def test_signals_that_raise_at_the_end(run, period):
+    done = run("import signal\nclass Late(BaseException): pass\ndef f(*a): raise Late\n"
+               "signal.signal(signal.SIGALRM, f)\n"
+               "signal.setitimer(signal.ITIMER_REAL, %f, %f) and None" % (period, period))
+    assert done.done is not None and done.done["exit"] == done.status, done
+    assert done.status in (0, 1, 120), done  # 120: raised while output was flushed
 
 
 # Children
@@ -628,8 +632,8 @@ def test_threads_are_joined_and_exit_functions_called(run):
 
 def test_daemon_threads_are_left(run):
     begin = time.monotonic()
-    run("import threading, time\nthreading.Thread(target=time.sleep, args=(20,), daemon=True).start()"
-        ).expect()
+    run("import threading, time\n"
+        "threading.Thread(target=time.sleep, args=(20,), daemon=True).start()").expect()
     assert time.monotonic() - begin < 10
 
 
@@ -684,7 +688,8 @@ def test_representations(run):
                "    def _repr_jpeg_(self): return 'AAAA', {'width': 3}\n"
                "    def _repr_svg_(self): return None\n    def _repr_latex_(self): 1 / 0\n"
                "    def _repr_markdown_(self): return 5\n"
-               "    def _repr_json_(self): return {'a': [1, 2.5, None, True, float('nan')], 3: 'x'}\n"
+               "    def _repr_json_(self):\n"
+               "        return {'a': [1, 2.5, None, True, float('nan')], 3: 'x'}\n"
                "    def __repr__(self): return 'A!'\nA()").expect(value="A!")
     assert done.outputs == [{
         "text/html": "<b>", "image/png": base64.b64encode(b"\x89PNG").decode(),
@@ -694,7 +699,8 @@ def test_representations(run):
 
 @pytest.mark.parametrize("wrap", ["%s", "(%s, {'meta': 1})"])
 def test_mimebundle(run, wrap):
-    data = wrap % "{'text/html': 'first', 'application/vnd.x+json': {'k': 1}, 'text/plain': 'p', 5: 'x', 'x/y': b'123', 'text/bad': object()}"
+    data = wrap % ("{'text/html': 'first', 'application/vnd.x+json': {'k': 1}, 'text/plain': 'p',"
+                   " 5: 'x', 'x/y': b'123', 'text/bad': object()}")
     done = run("class A:\n    def _repr_mimebundle_(self, include=None, exclude=None): return %s\n"
                "    def _repr_html_(self): return 'second'\ndisplay(A())" % data).expect()
     assert done.outputs == [{"text/html": "first", "application/vnd.x+json": {"k": 1},
@@ -722,8 +728,8 @@ def test_too_large_entry_is_left_out(run):
 
 @pytest.mark.parametrize("code, most", [
     ("for i in range(1500): display(i)", 1001),
-    ("class A:\n    def _repr_html_(self): return 'x' * (7 << 20)\nfor i in range(12): display(A())",
-     10),
+    ("class A:\n    def _repr_html_(self): return 'x' * (7 << 20)\n"
+     "for i in range(12): display(A())", 10),
 ])
 def test_outputs_are_bounded(run, code, most):
     done = run(code + "\n'value'").expect(value="'value'")
@@ -812,7 +818,8 @@ def test_entries_are_bounded_in_bytes(run):
 
 def test_warm_run(start_zygote):
     zygote = start_zygote()
-    done = zygote.run("import sys\nprint(sys.argv, input())\n[1, 2]", stdin=b"in\n", argv=["a", "b"])
+    done = zygote.run("import sys\nprint(sys.argv, input())\n[1, 2]", stdin=b"in\n",
+                      argv=["a", "b"])
     assert done.done == {"exit": 0, "value": "[1, 2]", "error": None}
     assert done.out == "['%s', 'a', 'b'] in\n" % (zygote.folder / "main.py") and done.err == ""
     assert done.outputs == [{"text/plain": "[1, 2]"}]
@@ -835,8 +842,8 @@ STATE = {
              " sys.getswitchinterval())",
     "path": "import sys\nprint([p for p in sys.path if p != __file__.rpartition('/')[0]])",
     "globals": "print(sorted(globals()))",
-    "environment": "import os\nprint(sorted(os.environ.items()))\nos.system('env | sort | grep -v'\n"
-                   "'  -e ^_= -e ^PWD= -e ^SHLVL= -e ^OLDPWD=') and None",
+    "environment": "import os\nprint(sorted(os.environ.items()))\n"
+                   "os.system('env | sort | grep -v -e ^_= -e ^PWD= -e ^SHLVL= -e ^OLDPWD=')",
     "warnings": "import warnings\nprint(len(warnings.filters))\nwarnings.warn('w', UserWarning)",
     "gc": "import gc\nprint(gc.isenabled(), gc.get_threshold(), gc.get_debug())",
     "hooks": "import sys\nprint(sys.excepthook, sys.displayhook, sys.gettrace(), sys.getprofile())",
@@ -891,7 +898,8 @@ def test_numpy_is_reseeded(start_zygote):
 def test_warm_descriptors(start_zygote):
     done = start_zygote().run(
         "import os\nfor n in sorted(os.listdir('/proc/self/fd'), key=int):\n"
-        "    try: print(os.readlink('/proc/self/fd/' + n).split(':')[0], os.get_inheritable(int(n)))\n"
+        "    try:\n        print(os.readlink('/proc/self/fd/' + n).split(':')[0],"
+        " os.get_inheritable(int(n)))\n"
         "    except OSError: pass  # the listing itself")
     assert done.out == "pipe True\n" * 3 + "socket False\n", done
 
@@ -911,7 +919,8 @@ def test_nothing_of_the_zygote_is_in_reach(start_zygote):
         "        for name, value in list(frame.f_locals.items()) + list(frame.f_globals.items()):\n"
         "            if name not in ('modules', 'namespace', 'source') and ('c' + 'types' in"
         " str(type(value)) + str(value) or 'fake' + '.so' in str(value)):\n"
-        "                found.append(name)\n        frame = frame.f_back\n    return found\nlook()")
+        "                found.append(name)\n        frame = frame.f_back\n    return found\n"
+        "look()")
     assert done.done == {"exit": 0, "value": "[]", "error": None}, done
 
 

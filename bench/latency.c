@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * How long one run takes, from the request to its output in our hands: bare, in a brig box, and in
+ * every other sandbox that is installed. The contestants take turns in random order in one run, so
+ * that what the machine does meanwhile hits them alike; compare ratios inside one table.
+ *
+ * A turn is one run that is not counted and a few that are (hot), or one after a quiet moment
+ * (idle). Between runs everybody may finish what is under way, and that is not timed.
+ */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/macro.h"
+#include "contest.h"
+
+#define BURST       4  /* counted runs of a hot turn */
+#define CPU_RUNS    50 /* alone, for the processor time */
+#define SLOW_LEAST  20 /* samples of a contestant that is very slow */
+#define ENTRIES_MAX 32
+#define SETTLE_MS   100 /* for what the kernel does after an end */
+
+static uint64_t samples = 500, budget_s = 60, only, no_peers, break_output;
+
+/* ---- one run --------------------------------------------------------------------------- */
+
+static int rest(struct entry *e, struct err *err)
+{
+	return e->who->rest ? e->who->rest(e, err) : 0;
+}
+
+static void measure(struct entry *e, bool keep)
+{
+	struct err err = { 0 };
+	uint64_t start = clock_ns(), end;
+	int r = e->who->run(e, &err);
+
+	end = clock_ns();
+	if (r >= 0 && keep)
+		samples_add(&e->samples, end - start);
+	if (r >= 0)
+		r = rest(e, &err);
+	if (r < 0)
+		samples_fail(&e->samples, &err);
+}
+
+static bool wants_more(const struct entry *e)
+{
+	return !e->error.code && !e->absent && e->samples.n + e->samples.failed < e->wanted;
+}
+
+static void take_turn(struct entry *e)
+{
+	if (e->who->idle_ms) {
+		e->who->idle(e, e->who->idle_ms);
+		measure(e, true);
+		return;
+	}
+	measure(e, false);
+	for (int i = 0; i < BURST && wants_more(e); i++)
+		measure(e, true);
+}
+
+/* ---- who takes part -------------------------------------------------------------------- */
+
+static bool fits(const struct contestant *c, const struct workload *w)
+{
+	if (c->exec_only && !w->exec)
+		return false;
+	return !c->shell_only || (w->language == LANGUAGE_SHELL && !w->exec);
+}
+
+/* The runs before the first that counts; they tell how many samples there is time for. */
+static void try_out(struct entry *e)
+{
+	uint64_t start = clock_ns(), each;
+	struct err err = { 0 };
+	int r = 0;
+
+	for (int i = 0; i < 3 && r >= 0; i++) {
+		r = e->who->run(e, &err);
+		if (r >= 0)
+			r = rest(e, &err);
+	}
+	if (r < 0) {
+		e->error = err;
+		return;
+	}
+	each = (clock_ns() - start) / 3 + 1;
+	e->wanted = samples;
+	if (!e->who->full && each * samples > budget_s * 1000000000)
+		e->wanted = budget_s * 1000000000 / each;
+	if (e->wanted < SLOW_LEAST)
+		e->wanted = MIN2(samples, SLOW_LEAST);
+}
+
+static void enter(struct entry *e)
+{
+	char program[256];
+
+	if (e->who->needs && find_program(e->who->needs, program, sizeof(program)) < 0) {
+		e->absent = true;
+		return;
+	}
+	if (find_program(e->what->argv[0], e->program, sizeof(e->program)) < 0) {
+		(void)err_set(&e->error, ERR_NOT_FOUND, 0, "no %s here", e->what->argv[0]);
+		return;
+	}
+	if (!e->who->setup || e->who->setup(e, &e->error) >= 0)
+		try_out(e);
+	if (e->error.code && !e->who->needs) /* a peer may refuse this host; we may not */
+		samples_fail(&e->samples, &e->error);
+}
+
+static size_t add_all(struct entry *entries, size_t n, const struct workload *w,
+                      const struct contestant *list, size_t n_list)
+{
+	for (size_t i = 0; i < n_list && n < ENTRIES_MAX; i++) {
+		if (!fits(&list[i], w))
+			continue;
+		entries[n] = (struct entry){ .who = &list[i], .what = w, .cpu_ms = -1 };
+		enter(&entries[n++]);
+	}
+	return n;
+}
+
+/* ---- the contest ----------------------------------------------------------------------- */
+
+static void run_all(struct entry *entries, size_t n)
+{
+	size_t order[ENTRIES_MAX];
+	bool more = true;
+
+	while (more) {
+		more = false;
+		shuffle(order, n);
+		for (size_t i = 0; i < n; i++) {
+			struct entry *e = &entries[order[i]];
+
+			if (wants_more(e)) {
+				take_turn(e);
+				more = true;
+			}
+		}
+	}
+}
+
+/* Alone, since nobody can say whose processor time it was otherwise. */
+static void measure_cpu(struct entry *e)
+{
+	uint64_t runs = MIN2(e->wanted, CPU_RUNS);
+	struct err err = { 0 };
+	double before;
+
+	if (e->error.code || e->absent || e->samples.failed || e->who->cpu_hidden ||
+	    (e->who->killed && !cpu_is_complete()))
+		return;
+	(void)usleep(SETTLE_MS * 1000);
+	before = cpu_us();
+	for (uint64_t i = 0; i < runs; i++)
+		if (e->who->run(e, &err) < 0 || rest(e, &err) < 0) {
+			samples_fail(&e->samples, &err);
+			return;
+		}
+	(void)usleep(SETTLE_MS * 1000);
+	e->cpu_ms = (cpu_us() - before) / 1000 / (double)runs;
+}
+
+static void print_entry(struct entry *e, double bare)
+{
+	double p50 = samples_percentile(&e->samples, 50);
+
+	if (e->absent || e->error.code || !e->samples.n) {
+		const struct err *why = e->error.code ? &e->error : &e->samples.error;
+
+		(void)printf("| %s | 0 | %zu | %s | | | | |\n", e->who->name, e->samples.failed,
+		             e->absent ? "not installed" : why->msg);
+		return;
+	}
+	(void)printf("| %s | %zu | %zu | %.3f | %.3f | %.3f | ", e->who->name, e->samples.n,
+	             e->samples.failed, p50 / 1000, samples_percentile(&e->samples, 95) / 1000,
+	             samples_percentile(&e->samples, 99) / 1000);
+	if (bare > 0 && p50 < bare)
+		(void)printf("1/%.1f | ", bare / p50);
+	else
+		(void)printf("%.2f | ", bare > 0 ? p50 / bare : 0);
+	if (e->cpu_ms >= 0)
+		(void)printf("%.2f |\n", e->cpu_ms);
+	else
+		(void)printf("- |\n");
+}
+
+static size_t print_table(struct entry *entries, size_t n)
+{
+	size_t failed = 0;
+	double bare = samples_percentile(&entries[0].samples, 50);
+
+	(void)printf("\n| %s | n | failed | p50 ms | p95 ms | p99 ms | x bare | CPU ms |\n"
+	             "|---|---|---|---|---|---|---|---|\n",
+	             entries[0].what->name);
+	for (size_t i = 0; i < n; i++)
+		print_entry(&entries[i], bare);
+	for (size_t i = 0; i < n; i++) {
+		failed += entries[i].samples.failed;
+		if (entries[i].samples.failed)
+			(void)printf("\n%s: %zu failed, the first: %s\n", entries[i].who->name,
+			             entries[i].samples.failed, entries[i].samples.error.msg);
+	}
+	return failed;
+}
+
+static size_t contest(struct workload *w)
+{
+	static struct entry entries[ENTRIES_MAX];
+	size_t n = add_all(entries, 0, w, peer_contestants, no_peers ? 3 : peer_contestants_n);
+	size_t failed;
+
+	n = add_all(entries, n, w, brig_contestants, brig_contestants_n);
+	if (break_output) /* shows that a wrong answer is noticed */
+		w->output = "these bytes never come\n";
+	run_all(entries, n);
+	for (size_t i = 0; i < n; i++)
+		measure_cpu(&entries[i]);
+	failed = print_table(entries, n);
+	(void)fflush(stdout);
+	for (size_t i = 0; i < n; i++) {
+		if (entries[i].who->teardown)
+			entries[i].who->teardown(&entries[i]);
+		samples_done(&entries[i].samples);
+	}
+	return failed;
+}
+
+int main(int argc, char **argv)
+{
+	const struct option_row rows[] = {
+		{ "samples", &samples, 100000, "of each contestant" },
+		{ "budget", &budget_s, 3600, "seconds for a slow contestant" },
+		{ "only", &only, workloads_n, "this workload, from 1; 0: all" },
+		{ "no-peers", &no_peers, 0, "bare and brig only" },
+		{ "break", &break_output, 0, "expect other bytes: every run must fail" },
+	};
+	size_t failed = 0;
+
+	if (options_parse(argc, argv, rows, ELEMENTSOF(rows)) < 0)
+		return 2;
+	cpu_start();
+	for (size_t i = 0; i < workloads_n; i++) {
+		struct workload w = workloads[i];
+
+		if (!only || only == i + 1)
+			failed += contest(&w);
+	}
+	cpu_stop();
+	return failed ? 1 : 0;
+}
