@@ -159,7 +159,7 @@ static void pool_row_teardown(struct entry *e)
 }
 
 #define POOL_ROW(label, set_up)                                                                    \
-	.name = (label), .full = true, .killed = true, .setup = (set_up), .run = pool_row_run, \
+	.name = (label), .full = true, .killed = true, .setup = (set_up), .run = pool_row_run,     \
 	.rest = pool_row_rest, .idle = pool_row_idle, .teardown = pool_row_teardown
 
 const struct contestant brig_contestants[] = {

@@ -23,27 +23,34 @@
 
 /* ---- config.json ----------------------------------------------------------------------- */
 
-/* Namespaces, read-only root, no capabilities, no new privileges; limits as a brig box has. */
-#define BEFORE_ARGS
-	"{\"ociVersion\":\"1.0.2\",\"hostname\":\"box\",\"root\":{\"path\":\"rootfs\",\"readonly\":"
-	"true},"
-	"\"mounts\":["
-	"{\"destination\":\"/proc\",\"type\":\"proc\",\"source\":\"proc\"},"
-	"{\"destination\":\"/dev\",\"type\":\"tmpfs\",\"source\":\"tmpfs\","
-	"\"options\":[\"nosuid\",\"mode=755\",\"size=65536k\"]},"
-	"{\"destination\":\"/tmp\",\"type\":\"tmpfs\",\"source\":\"tmpfs\"},"
-	"{\"destination\":\"/usr\",\"type\":\"bind\",\"source\":\"/"
-	"usr\",\"options\":[\"rbind\",\"ro\"]},"
-	"{\"destination\":\"/etc/alternatives\",\"type\":\"bind\",\"source\":\"/etc/alternatives\","
-	"\"options\":[\"rbind\",\"ro\"]}],"
-	"\"linux\":{\"cgroupsPath\":\"%s\",\"resources\":{\"memory\":{\"limit\":536870912},\"pids\":{\"limit\":100}},"
-	"\"namespaces\":[{\"type\":\"pid\"},{\"type\":\"network\"},{\"type\":\"ipc\"},{\"type\":"
-	"\"uts\"},"
-	"{\"type\":\"mount\"}]},"
-	"\"process\":{\"terminal\":false,\"user\":{\"uid\":1000,\"gid\":1000},\"noNewPrivileges\":"
-	"true,"
-	"\"cwd\":\"/tmp\",\"capabilities\":{},"
-	"\"env\":[\"PATH=/usr/bin:/bin\",\"HOME=/tmp\",\"LANG=C.UTF-8\"],\"args\":[";
+/*
+ * Namespaces, read-only root, no capabilities, no new privileges; limits as a brig box has.
+ * For the reader's sake the quotation marks are single; put_quoted() makes JSON of it.
+ */
+/* clang-format off */
+static const char before_group[] =
+	"{'ociVersion': '1.0.2', 'hostname': 'box', 'root': {'path': 'rootfs', 'readonly': true},"
+	" 'mounts': ["
+	"  {'destination': '/proc', 'type': 'proc', 'source': 'proc'},"
+	"  {'destination': '/dev', 'type': 'tmpfs', 'source': 'tmpfs', 'options': ['nosuid', 'mode=755']},"
+	"  {'destination': '/tmp', 'type': 'tmpfs', 'source': 'tmpfs'},"
+	"  {'destination': '/usr', 'type': 'bind', 'source': '/usr', 'options': ['rbind', 'ro']},"
+	"  {'destination': '/etc/alternatives', 'type': 'bind', 'source': '/etc/alternatives',"
+	"   'options': ['rbind', 'ro']}],"
+	" 'linux': {'resources': {'memory': {'limit': 536870912}, 'pids': {'limit': 100}},"
+	"  'namespaces': [{'type': 'pid'}, {'type': 'network'}, {'type': 'ipc'}, {'type': 'uts'},"
+	"   {'type': 'mount'}], 'cgroupsPath': ";
+static const char before_args[] =
+	" }, 'process': {'terminal': false, 'user': {'uid': 1000, 'gid': 1000}, 'noNewPrivileges': true,"
+	"  'cwd': '/tmp', 'capabilities': {},"
+	"  'env': ['PATH=/usr/bin:/bin', 'HOME=/tmp', 'LANG=C.UTF-8'], 'args': [";
+/* clang-format on */
+
+static void put_quoted(struct buf *out, const char *text)
+{
+	for (; *text; text++)
+		buf_putc(out, *text == '\'' ? '"' : *text);
+}
 
 static int write_config(const struct bundle *b, const char *const *command, struct err *err)
 {
@@ -52,7 +59,9 @@ static int write_config(const struct bundle *b, const char *const *command, stru
 	const char *group = cpu_container_group();
 	char path[80];
 
-	buf_printf(&text, BEFORE_ARGS, *group ? group : "/brig-bench-oci");
+	put_quoted(&text, before_group);
+	json_put_cstr(&text, *group ? group : "/brig-bench-oci");
+	put_quoted(&text, before_args);
 	for (size_t i = 0; command[i]; i++) {
 		if (i)
 			buf_putc(&text, ',');

@@ -2,8 +2,8 @@
 
 /*
  * Processor time. Wait statuses do not tell all of it: who dies with its pid namespace is reaped by
- * nobody. So the benchmark lives in a cgroup of its own, brig-bench-PID/self, and all that it starts
- * stays there, but for boxes (in brig/) and OCI containers (in brig-bench-PID/oci).
+ * nobody. So the benchmark lives in a cgroup of its own, brig-bench-PID/self, and all that it
+ * starts stays there, but for boxes (in brig/) and OCI containers (in brig-bench-PID/oci).
  */
 
 #include <dirent.h>

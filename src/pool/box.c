@@ -151,6 +151,8 @@ static void spoil(struct pool *p, struct box *b, const struct err *err, bool gon
 
 	b->call = NULL;
 	s->stats.failed++;
+	s->spoilt++;
+	s->retry_ns = clock_ns() + RETRY_NS * MIN2(s->spoilt, 50u);
 	s->error = *err;
 	if (gone)
 		box_release(p, b);
@@ -319,6 +321,7 @@ static void become_ready(struct pool *p, struct box *b)
 
 	s->stats.refill_us = (clock_ns() - b->since_ns) / 1000;
 	s->stats.made++;
+	s->spoilt = 0;
 	free_warming(b);
 	(void)box_usage(p, b, &b->before, &b->io_before);
 	list_del(p, b);

@@ -15,7 +15,6 @@
 #include "route/route.h"
 
 #define DEMAND_NS      UINT64_C(100000000) /* how often the demand is looked at */
-#define RETRY_NS       UINT64_C(200000000)
 #define FAILURES_MAX   3 /* of a zygote in a row, then requests are told */
 #define STARTING_QUEUE 8 /* boxes under way while somebody waits for one */
 #define STARTING_IDLE  4 /* while nobody does */
@@ -83,6 +82,9 @@ static void order_missing(struct pool *p, struct shape *s)
 	unsigned want = queued + target_of(s);
 	unsigned most = starting_max(p, queued);
 
+	/* What fails again and again is tried again now and then, not all the time. */
+	if (s->spoilt && !queued && clock_ns() < s->retry_ns)
+		return;
 	while (s->kept && !p->closing && !p->lost && s->n_starting < most &&
 	       s->n_ready + s->n_starting < want && p->n_free) {
 		struct err err = { 0 };
@@ -539,7 +541,7 @@ int pool_wait_ready(struct pool *p, size_t shape, unsigned n, unsigned timeout_m
 
 		if (r < 0)
 			return err_set(err, ERR_INTERNAL, -r, "the launcher is gone");
-		if (s->failures >= FAILURES_MAX) {
+		if (s->spoilt || s->failures >= FAILURES_MAX) {
 			*err = s->error;
 			return -EIO;
 		}

@@ -18,6 +18,7 @@
 #define KILL_MS     5000  /* from the kill to its end */
 #define WATCH_AFTER 20    /* ms of running, then the launcher looks after the limits */
 #define NO_BOX      UINT32_MAX
+#define RETRY_NS    UINT64_C(200000000) /* after a failure, and so on for each in a row */
 
 enum warm_state {
 	WARM_FREE = 0,
@@ -90,6 +91,7 @@ struct shape {
 	bool kept;         /* the launcher knows the plan, and the zygote is ready */
 	bool asked;        /* for a (new) zygote */
 	unsigned failures; /* of the zygote, in a row */
+	unsigned spoilt;   /* boxes in a row that did not become ready */
 	uint64_t zygote_ns, retry_ns;
 	uint64_t forks;
 	uint32_t *ready; /* indexes of boxes; the last is taken first */

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * brig batch: one request per line in, one result per line out, in the order of the requests. The
+ * boxes come from a pool that lives as long as the command: what a one-shot run pays for its box
+ * is paid once, and beforehand.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/parse.h"
+#include "cli/cmd.h"
+#include "pool/pool.h"
+
+#define JOBS_MAX    1024
+#define PRELOAD_MAX 64
+#define READ_CHUNK  65536
+
+static const char batch_help[] =
+	"Usage: brig batch [OPTIONS] [FILE]\n"
+	"\n"
+	"Reads one request per line (JSON, as in brig-request; from FILE or standard input) and\n"
+	"writes one result per line, in the same order, from warm boxes.\n"
+	"\n"
+	"  -j, --jobs N         runs at once (default: twice the processors)\n"
+	"      --preload NAME   a Python module that is loaded before any request; repeatable\n"
+	"      --stats          what the pool did, on standard error, at the end\n"
+	"  -h, --help           this text\n"
+	"\n"
+	"Example:\n"
+	"  echo '{\"language\":\"python\",\"code\":\"print(6*7)\"}' | brig batch\n"
+	"\n"
+	"Exit status: 0 when every request was carried out, whatever its program did; 1 when one was\n"
+	"refused or its box could not be built; 2 for wrong usage; 125 when brig failed.\n";
+
+/* One request under way; results leave in the order of the slots. */
+struct job {
+	struct arena arena;
+	struct request req;
+	struct result res;
+	struct pool_call *call;
+	bool over;
+};
+
+struct batch {
+	struct pool *pool;
+	unsigned jobs;
+	const char *preload[PRELOAD_MAX];
+	size_t n_preload;
+	bool stats;
+	const char *path; /* NULL: standard input */
+	int in, cancel;
+	struct buf line; /* of the input, not complete */
+	bool eof, stopped, refused;
+	struct job *ring;
+	size_t head, tail; /* next to write, next to fill */
+	uint32_t languages; /* that have boxes */
+};
+
+static bool full(const struct batch *b)
+{
+	return b->tail - b->head == b->jobs;
+}
+
+static void on_done(void *data, struct result *res)
+{
+	(void)res;
+	((struct job *)data)->over = true;
+}
+
+static int write_all(int fd, const char *p, size_t n)
+{
+	while (n) {
+		ssize_t w = write(fd, p, n);
+
+		if (w < 0 && errno != EINTR)
+			return -errno;
+		if (w > 0) {
+			p += w;
+			n -= (size_t)w;
+		}
+	}
+	return 0;
+}
+
+static int write_result(struct batch *b, struct job *j)
+{
+	CLEANUP_BUF struct buf out = BUF_INIT(RESULT_JSON_MAX);
+	int r = result_to_json(&j->res, &out);
+
+	b->refused |= j->res.state == RUN_REJECTED || j->res.state == RUN_SETUP_FAILED ||
+	              j->res.state == RUN_LOST || j->res.state == RUN_CANCELLED;
+	buf_putc(&out, '\n');
+	if (r >= 0)
+		r = buf_finish(&out);
+	return r < 0 ? r : write_all(STDOUT_FILENO, out.data, out.len);
+}
+
+static int write_finished(struct batch *b)
+{
+	while (b->head < b->tail && b->ring[b->head % b->jobs].over) {
+		struct job *j = &b->ring[b->head % b->jobs];
+		int r = write_result(b, j);
+
+		result_done(&j->res);
+		arena_done(&j->arena);
+		b->head++;
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* The first request of a language brings boxes like it; as many wait as run at once. */
+static int need_boxes(struct batch *b, const struct request *req, struct err *err)
+{
+	struct pool_shape shape = { .like = *req, .min = 1, .max = b->jobs };
+	size_t index;
+	int r;
+
+	if (b->languages & 1u << req->language)
+		return 0;
+	shape.like.args = b->preload;
+	shape.like.n_args = req->language == LANGUAGE_PYTHON ? b->n_preload : 0;
+	shape.like.n_env = 0;
+	r = pool_add_shape(b->pool, &shape, &index, err);
+	if (r >= 0)
+		b->languages |= 1u << req->language;
+	return r;
+}
+
+static void start_job(struct batch *b, const char *text, size_t n)
+{
+	struct job *j = &b->ring[b->tail++ % b->jobs];
+	int r;
+
+	*j = (struct job){ .arena = ARENA_INIT(REQUEST_ARENA_MAX) };
+	result_init(&j->res);
+	r = request_from_json(text, n, &j->arena, &j->req, &j->res.error);
+	if (r < 0) {
+		j->res.state = RUN_REJECTED;
+		(void)execution_id_new(j->res.execution_id);
+		j->over = true;
+		return;
+	}
+	r = need_boxes(b, &j->req, &j->res.error);
+	if (r >= 0)
+		r = pool_submit(b->pool, &j->req, &j->res, on_done, j, &j->call, &j->res.error);
+	j->over = r < 0; /* the state is setup_failed from the start */
+}
+
+/* Complete lines, as long as there are slots; the rest waits. */
+static void take_lines(struct batch *b)
+{
+	size_t at = 0;
+
+	while (!full(b) && !b->stopped) {
+		char *start = b->line.data + at;
+		char *end = b->line.len > at ? memchr(start, '\n', b->line.len - at) : NULL;
+		size_t n = end ? (size_t)(end - start) : b->line.len - at;
+
+		if (!end && !(b->eof && n))
+			break;
+		if (n && strspn(start, " \t\r") < n)
+			start_job(b, start, n);
+		at += n + (end != NULL);
+	}
+	if (at) {
+		memmove(b->line.data, b->line.data + at, b->line.len - at);
+		b->line.len -= at;
+	}
+}
+
+static int read_input(struct batch *b)
+{
+	char chunk[READ_CHUNK];
+	ssize_t n = read(b->in, chunk, sizeof(chunk));
+
+	if (n < 0)
+		return errno == EINTR || errno == EAGAIN ? 0 : -errno;
+	b->eof = n == 0;
+	buf_put(&b->line, chunk, (size_t)n);
+	return b->line.error;
+}
+
+static void stop(struct batch *b)
+{
+	if (b->stopped)
+		return;
+	b->stopped = true;
+	for (size_t i = b->head; i < b->tail; i++)
+		if (!b->ring[i % b->jobs].over)
+			pool_cancel(b->pool, b->ring[i % b->jobs].call);
+}
+
+static bool wants_input(const struct batch *b)
+{
+	return !b->eof && !b->stopped && !full(b) && !memchr(b->line.data ? b->line.data : "", '\n',
+	                                                     b->line.data ? b->line.len : 0);
+}
+
+static int carry(struct batch *b)
+{
+	while (b->head < b->tail || (!b->stopped && !(b->eof && !b->line.len))) {
+		struct pollfd p[] = { { wants_input(b) ? b->in : -1, POLLIN, 0 },
+			              { b->cancel, POLLIN, 0 },
+			              { pool_fd(b->pool), POLLIN, 0 } };
+		int r = poll(p, ELEMENTSOF(p), POOL_TICK_MS);
+
+		if (r < 0 && errno != EINTR)
+			return -errno;
+		if (p[0].revents && (r = read_input(b)) < 0)
+			return r;
+		if (p[1].revents)
+			stop(b);
+		take_lines(b);
+		r = pool_turn(b->pool, 0);
+		if (r < 0)
+			return r;
+		r = write_finished(b);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static void show_stats(struct batch *b)
+{
+	unsigned n = 0;
+
+	for (unsigned l = b->languages; l; l &= l - 1, n++) {
+		struct pool_stats s;
+
+		pool_stats(b->pool, n, &s);
+		(void)fprintf(stderr,
+		              "brig: pool %u: %" PRIu64 " hits, %" PRIu64 " misses, %" PRIu64
+		              " boxes made, %" PRIu64 " failed, last refill %" PRIu64 " us\n",
+		              n, s.hits, s.misses, s.made, s.failed, s.refill_us);
+	}
+}
+
+static int parse(int argc, char **argv, struct batch *b)
+{
+	for (int i = 1; i < argc; i++) {
+		const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+		uint64_t n;
+
+		if (streq(argv[i], "--stats")) {
+			b->stats = true;
+		} else if ((streq(argv[i], "-j") || streq(argv[i], "--jobs")) && value) {
+			if (parse_u64(value, &n) < 0 || n < 1 || n > JOBS_MAX)
+				return -ERANGE;
+			b->jobs = (unsigned)n;
+			i++;
+		} else if (streq(argv[i], "--preload") && value && b->n_preload < PRELOAD_MAX) {
+			b->preload[b->n_preload++] = value;
+			i++;
+		} else if (argv[i][0] == '-' && argv[i][1]) {
+			return -EINVAL;
+		} else if (b->path) {
+			return -EINVAL;
+		} else {
+			b->path = argv[i];
+		}
+	}
+	return 0;
+}
+
+static int open_input(struct batch *b)
+{
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGHUP);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	(void)signal(SIGPIPE, SIG_IGN);
+	b->cancel = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	b->in = b->path && !streq(b->path, "-") ? open(b->path, O_RDONLY | O_CLOEXEC)
+	                                        : STDIN_FILENO;
+	return b->in < 0 || b->cancel < 0 ? -errno : 0;
+}
+
+static int run(struct batch *b)
+{
+	const struct pool_config config = { .queue_max = JOBS_MAX };
+	struct err err = { 0 };
+	int r;
+
+	b->ring = calloc(b->jobs, sizeof(*b->ring));
+	r = b->ring ? pool_open(&config, &b->pool, &err) : -ENOMEM;
+	if (r >= 0)
+		r = carry(b);
+	if (r < 0)
+		(void)fprintf(stderr, "brig: %s\n", *err.msg ? err.msg : strerror(-r));
+	if (r >= 0 && b->stats)
+		show_stats(b);
+	pool_close(b->pool);
+	free(b->ring);
+	buf_done(&b->line);
+	if (r < 0)
+		return 125;
+	return b->stopped ? 130 : b->refused ? 1 : 0;
+}
+
+int cmd_batch(int argc, char **argv)
+{
+	struct batch b = { .line = BUF_INIT(REQUEST_JSON_MAX), .in = FD_NONE, .cancel = FD_NONE };
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	int r;
+
+	for (int i = 1; i < argc; i++)
+		if (streq(argv[i], "--help") || streq(argv[i], "-h"))
+			return fputs(batch_help, stdout) < 0 ? 125 : 0;
+	b.jobs = cpus > 0 && cpus < 256 ? (unsigned)cpus * 2 : 4;
+	r = parse(argc, argv, &b);
+	if (r < 0) {
+		(void)fprintf(stderr, r == -ERANGE ? "brig: --jobs: a number from 1 to 1024\n"
+		                                   : "brig: wrong options\n");
+		(void)fprintf(stderr, "      see \"brig batch --help\"\n");
+		return 2;
+	}
+	r = open_input(&b);
+	if (r < 0) {
+		(void)fprintf(stderr, "brig: open \"%.140s\": %s\n", b.path ? b.path : "-",
+		              strerror(-r));
+		return 125;
+	}
+	return run(&b);
+}
