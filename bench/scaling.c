@@ -111,6 +111,14 @@ static uint64_t zygote_kib(void)
 	return most;
 }
 
+static void print_names(const char **modules, size_t n)
+{
+	(void)printf("| %s", n ? "" : "nothing");
+	for (size_t i = 0; i < n; i++)
+		(void)printf("%s%s", i ? ", " : "", modules[i]);
+	(void)printf(" | %" PRIu64 " |", zygote_kib());
+}
+
 static int preload_row(const struct preload *p, size_t *failed, struct err *err)
 {
 	const char *modules[MODULES_MAX];
@@ -128,8 +136,7 @@ static int preload_row(const struct preload *p, size_t *failed, struct err *err)
 		if (r < 0)
 			return r;
 		if (!waiting)
-			(void)printf("| %s%s%s | %" PRIu64 " |", n ? modules[0] : "nothing",
-			             n > 1 ? ", " : "", n > 1 ? modules[1] : "", zygote_kib());
+			print_names(modules, n);
 		r = time_runs(&b, "print(1)", "1\n", &s, err);
 		*failed += print_times(&s);
 		boxes_close(&b);
@@ -147,7 +154,7 @@ static int do_preloads(size_t *failed, struct err *err)
 	(void)printf(
 		"\n| preloaded | zygote KiB resident | n, pool empty | failed | p50 ms | p95 ms | "
 		"n, warm | failed | p50 ms | p95 ms "
-	        "|\n|---|---|---|---|---|---|---|---|---|---|\n");
+		"|\n|---|---|---|---|---|---|---|---|---|---|\n");
 	for (size_t i = 0; i < ELEMENTSOF(preloads) && r >= 0; i++)
 		r = preload_row(&preloads[i], failed, err);
 	return r;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@
 #include "sys/sock.h"
 
 #define CLEAN_UP_MS 1000
+#define SEALS       (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 void box_fds_init(struct box_fds *f)
 {
@@ -59,8 +61,56 @@ static int find_launcher(char *path, size_t size, struct err *err)
 	return 0;
 }
 
-/* Nothing but the socket and stderr is inherited, and no environment. */
-static int spawn(const char *path, int sock, pid_t *ret_pid)
+static int write_all(int fd, const char *p, size_t n)
+{
+	while (n) {
+		ssize_t w = write(fd, p, n);
+
+		if (w < 0)
+			return -errno;
+		p += w;
+		n -= (size_t)w;
+	}
+	return 0;
+}
+
+static int copy_into(int from, int to)
+{
+	char chunk[65536];
+
+	for (;;) {
+		ssize_t n = read(from, chunk, sizeof(chunk));
+		int r = n <= 0 ? 0 : write_all(to, chunk, (size_t)n);
+
+		if (n <= 0 || r < 0)
+			return n < 0 ? -errno : r;
+	}
+}
+
+/*
+ * The launcher's processes live on as pid 1 of boxes: what runs there must be no file that anybody
+ * can reach and change through /proc/1/exe.
+ */
+static int sealed_program(const char *path)
+{
+	CLEANUP_FD int from = open(path, O_RDONLY | O_CLOEXEC), to = FD_NONE;
+	int r;
+
+	if (from < 0)
+		return -errno;
+	to = memfd_create("brig-launch", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (to < 0)
+		return -errno;
+	r = copy_into(from, to);
+	if (r < 0)
+		return r;
+	if (fchmod(to, 0555) < 0 || fcntl(to, F_ADD_SEALS, SEALS) < 0)
+		return -errno;
+	return fcntl(to, F_DUPFD_CLOEXEC, 10);
+}
+
+/* Nothing but the socket, the program and stderr is inherited, and no environment. */
+static int spawn(int program, int sock, pid_t *ret_pid)
 {
 	char *const argv[] = { (char *)"brig-launch", NULL };
 	char *const env[] = { NULL };
@@ -85,7 +135,9 @@ static int spawn(const char *path, int sock, pid_t *ret_pid)
 	if (!r)
 		r = posix_spawn_file_actions_adddup2(&fa, sock, LAUNCH_SOCKET_FD);
 	if (!r)
-		r = posix_spawn_file_actions_addclosefrom_np(&fa, LAUNCH_SOCKET_FD + 1);
+		r = posix_spawn_file_actions_adddup2(&fa, program, LAUNCH_SELF_FD);
+	if (!r)
+		r = posix_spawn_file_actions_addclosefrom_np(&fa, LAUNCH_SELF_FD + 1);
 	if (!r)
 		r = posix_spawnattr_setsigmask(&attr, &none);
 	if (!r)
@@ -93,7 +145,7 @@ static int spawn(const char *path, int sock, pid_t *ret_pid)
 	if (!r)
 		r = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 	if (!r)
-		r = posix_spawn(ret_pid, path, &fa, &attr, argv, env);
+		r = posix_spawn(ret_pid, "/proc/self/fd/4", &fa, &attr, argv, env);
 	(void)posix_spawnattr_destroy(&attr);
 	(void)posix_spawn_file_actions_destroy(&fa);
 	return -r;
@@ -101,7 +153,7 @@ static int spawn(const char *path, int sock, pid_t *ret_pid)
 
 int launcher_start(struct launcher *l, const char *path, struct err *err)
 {
-	CLEANUP_FD int ours = FD_NONE, theirs = FD_NONE;
+	CLEANUP_FD int ours = FD_NONE, theirs = FD_NONE, program = FD_NONE;
 	char found[PATH_MAX];
 	int pair[2], r;
 
@@ -120,7 +172,9 @@ int launcher_start(struct launcher *l, const char *path, struct err *err)
 	(void)close(pair[1]);
 	if (theirs < 0)
 		return err_set(err, ERR_INTERNAL, errno, "move a descriptor");
-	r = spawn(path, theirs, &l->pid);
+	r = program = sealed_program(path);
+	if (r >= 0)
+		r = spawn(program, theirs, &l->pid);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "start %.160s", path);
 	l->sock = fd_take(&ours);
@@ -135,19 +189,6 @@ void launcher_stop(struct launcher *l)
 		while (waitpid(l->pid, NULL, 0) < 0 && errno == EINTR)
 			;
 	l->pid = 0;
-}
-
-static int write_all(int fd, const char *p, size_t n)
-{
-	while (n) {
-		ssize_t w = write(fd, p, n);
-
-		if (w < 0)
-			return -errno;
-		p += w;
-		n -= (size_t)w;
-	}
-	return 0;
 }
 
 /* The plan's bytes, which nobody can change any more. */
@@ -165,7 +206,7 @@ int launcher_seal(const struct plan *plan, struct err *err)
 	r = write_all(fd, bytes.data, bytes.len);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "write the plan");
-	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+	if (fcntl(fd, F_ADD_SEALS, SEALS) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "seal the plan");
 	return fd_take(&fd);
 }

@@ -415,7 +415,6 @@ int box_start(struct box_host *host, const struct box_order *o, struct box *ret,
 	struct box_setup s = { .plan = o->plan,
 		               .privileged = host->privileged,
 		               .shared_root = host->shared_root,
-		               .init_fd = host->init_fd,
 		               .slot = o->slot % o->plan->host_id_slots };
 	struct box b = { .pidfd = FD_NONE, .cpu_limit_ns = o->plan->cpu_ms * 1000000 };
 	int r;

@@ -33,7 +33,6 @@ struct box_setup {
 	int sync_fd;            /* read end: one byte when maps and cgroup are done */
 	int fds[LAUNCH_FDS];
 	uint32_t slot; /* to try first */
-	int init_fd;   /* sealed memfd of brig-init */
 	int dev_fd;    /* detached /dev with own nodes, FD_NONE when binding the host's */
 	/* Filled during set-up. */
 	int root_fd, scratch_fd;
@@ -53,7 +52,6 @@ struct box_setup {
 struct box_host {
 	struct cgroup_host cgroups;
 	int proc_fd; /* the host's /proc: a launcher that stays has another root */
-	int init_fd; /* sealed memfd of brig-init */
 	bool privileged;
 	bool shared_root;
 };
@@ -85,6 +83,11 @@ int template_make(struct box_host *host, const struct plan *plan, struct err *er
 
 /* The child: never returns. */
 _Noreturn void setup_main(struct box_setup *s);
+/* Pid 1, for the rest of its life: `code` is the process that it waits for. */
+_Noreturn void init_main(uint32_t layers, pid_t code);
+/* The same after an exec: argv holds the numbers. */
+_Noreturn void init_exec_main(char **argv);
+#define INIT_NAME "brig-init"
 
 struct step {
 	const char *name;

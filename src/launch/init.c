@@ -2,8 +2,12 @@
 
 /*
  * brig-init: pid 1 of a box. It has no capability and, in a privileged box, its own uid. It reaps,
- * waits for the main process, tells the caller how that ended and exits; the kernel
- * then kills everything else in the pid namespace. User code never talks to it.
+ * waits for the main process, tells the caller how that ended and exits; the kernel then kills
+ * everything else in the pid namespace. User code never talks to it.
+ *
+ * It is a fork of the launcher that never returns there: an exec of its own would cost a tenth of a
+ * box. (An ordinary user's is executed, see setup.c.) The launcher runs from a sealed memfd, so
+ * /proc/1/exe leads to no file of the host.
  */
 
 #include <errno.h>
@@ -17,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "launch/box.h"
 #include "model/launch_msg.h"
 
 static int send_report(const struct box_report *rep)
@@ -88,20 +93,15 @@ static void block_sigchld(void)
 	(void)sigaction(SIGCHLD, &sa, NULL);
 }
 
-int main(int argc, char **argv)
+_Noreturn void init_main(uint32_t layers, pid_t code)
 {
-	struct box_report rep = { .kind = BOX_INIT_READY };
-	pid_t code;
+	struct box_report rep = { .kind = BOX_INIT_READY, .layers = layers };
 	int status = 0;
 
-	if (argc != 3)
-		return 1;
-	/* What the set-up put in place, after the code's process had left it. */
-	rep.layers = (uint32_t)number_after(argv[1], "");
-	code = (pid_t)number_after(argv[2], "");
+	(void)prctl(PR_SET_NAME, "brig-init", 0, 0, 0);
 	block_sigchld();
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || send_report(&rep) < 0)
-		return 1;
+		_exit(1);
 	for (;;) {
 		pid_t pid = waitpid(-1, &status, 0);
 
@@ -110,10 +110,15 @@ int main(int argc, char **argv)
 		if (pid < 0 && errno == ECHILD)
 			pause_for_child();
 		else if (pid < 0 && errno != EINTR)
-			return 1;
+			_exit(1);
 	}
 	rep = (struct box_report){ .kind = BOX_EXITED, .wait_status = status };
 	rep.disk_full = disk_full();
 	read_io(&rep);
-	return send_report(&rep) < 0;
+	_exit(send_report(&rep) < 0);
+}
+
+_Noreturn void init_exec_main(char **argv)
+{
+	init_main((uint32_t)number_after(argv[1], ""), (pid_t)number_after(argv[2], ""));
 }

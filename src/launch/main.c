@@ -28,14 +28,13 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/str.h"
 #include "launch/box.h"
-#include "launch/init_image.h"
 #include "launch/keep.h"
 #include "sys/sock.h"
 #include "sys/syscalls.h"
 
 #define SWEEP_AGE_S 10 /* a live box has a task within milliseconds */
-#define SEALS       (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 #define EVENTS_MAX  64
 
@@ -62,26 +61,6 @@ static int observe(struct launcher *l, int fd, enum tag tag, size_t index)
 		                  .data.u64 = (uint64_t)tag << 32 | (uint32_t)index };
 
 	return sys_ret(epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &ev));
-}
-
-/* brig-init lives in this program's data; a sealed memfd of it cannot be changed by anybody. */
-static int make_init_fd(struct err *err)
-{
-	CLEANUP_FD int fd = sys_ret(syscall(SYS_memfd_create, "brig-init", 0x3u));
-	size_t done = 0;
-
-	if (fd < 0)
-		return err_set(err, ERR_SETUP, -fd, "memfd for init");
-	while (done < init_image_len) {
-		ssize_t n = write(fd, init_image + done, init_image_len - done);
-
-		if (n <= 0)
-			return err_set(err, ERR_SETUP, n < 0 ? errno : EIO, "write init's image");
-		done += (size_t)n;
-	}
-	if (fchmod(fd, 0555) < 0 || fcntl(fd, F_ADD_SEALS, SEALS) < 0)
-		return err_set(err, ERR_SETUP, errno, "seal init's image");
-	return fd_take(&fd);
 }
 
 static size_t index_of(uint64_t id)
@@ -453,7 +432,7 @@ static void end_all(struct launcher *l)
 	cgroup_host_remove(&l->host.cgroups);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	struct launcher *l = &launcher;
 	struct launch_reply failure = { .kind = LAUNCH_FAILED };
@@ -463,6 +442,11 @@ int main(void)
 	int r;
 
 	l->host.privileged = env.privileged;
+	if (argc == 3 && streq(argv[0], INIT_NAME))
+		init_exec_main(argv);
+	if (fcntl(LAUNCH_SELF_FD, F_SETFD, FD_CLOEXEC) < 0)
+		return 1;
+	(void)prctl(PR_SET_NAME, "brig-launch", 0, 0, 0);
 	/* A terminal's Ctrl-C reaches the whole foreground group; the caller decides what it means.
 	 */
 	(void)signal(SIGINT, SIG_IGN);
@@ -478,10 +462,8 @@ int main(void)
 	cgroup_host_open(&env, &l->host.cgroups);
 	l->host.proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	l->epoll = epoll_create1(EPOLL_CLOEXEC);
-	l->host.init_fd = make_init_fd(&failure.err);
-	if (l->host.init_fd < 0 || l->host.proc_fd < 0 || l->epoll < 0) {
-		if (l->host.init_fd >= 0)
-			(void)err_set(&failure.err, ERR_SETUP, errno, "open /proc");
+	if (l->host.proc_fd < 0 || l->epoll < 0) {
+		(void)err_set(&failure.err, ERR_SETUP, errno, "open /proc");
 		(void)sock_send(LAUNCH_SOCKET_FD, &failure, sizeof(failure), NULL, 0);
 		return 1;
 	}

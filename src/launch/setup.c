@@ -219,30 +219,40 @@ static const struct step steps[] = {
 	{ "namespace_lock", lock_namespaces, LAYER_BIT(NS_LOCK) },
 };
 
-/* Pid 1 turns into brig-init: no capability, no descriptor but its two. */
-static void become_init(struct box_setup *s)
+/*
+ * An ordinary user's launcher was executed in the host's user namespace, and its memory belongs
+ * there for good: as long as init lived in a copy of it, nobody but root could look at it. An exec
+ * gives it memory of the box's own.
+ */
+static void exec_init(struct box_setup *s, const char *code)
 {
 	char layers[16];
-	/* A zygote's fork goes through a process between, see zygote.c. */
-	char *const argv[] = { (char *)"brig-init", layers, (char *)(s->adopted ? "3" : "2"),
-		               NULL };
+	char *const argv[] = { (char *)INIT_NAME, layers, (char *)code, NULL };
 	char *const env[] = { NULL };
-	int io = open("/proc/self/io", O_RDONLY | O_CLOEXEC);
-	/* Above the numbers that are about to be taken, so that dup2 cannot clobber one of them. */
-	int init = fcntl(s->init_fd, F_DUPFD_CLOEXEC, 100);
-	int control = fcntl(s->fds[LAUNCH_FD_CONTROL], F_DUPFD_CLOEXEC, 100);
-	int high_io = io < 0 ? FD_NONE : fcntl(io, F_DUPFD_CLOEXEC, 100);
-	int r;
 
 	(void)snprintf(layers, sizeof(layers), "%u", (unsigned)s->layers);
-	if (init < 0 || control < 0 || dup2(control, INIT_CONTROL_FD) < 0 ||
-	    dup3(init, 5, O_CLOEXEC) < 0) {
+	(void)syscall(SYS_execveat, INIT_SELF_FD, "", argv, env, AT_EMPTY_PATH);
+	(void)err_set(&s->err, ERR_SETUP, errno, "execute init");
+}
+
+/* Pid 1 turns into init: no capability, no descriptor but its two. Returns only to fail. */
+static void become_init(struct box_setup *s)
+{
+	int io = open("/proc/self/io", O_RDONLY | O_CLOEXEC);
+	/* Above the numbers that are about to be taken, so that dup2 cannot clobber one of them. */
+	int control = fcntl(s->fds[LAUNCH_FD_CONTROL], F_DUPFD_CLOEXEC, 100);
+	int high_io = io < 0 ? FD_NONE : fcntl(io, F_DUPFD_CLOEXEC, 100);
+	int self = fcntl(LAUNCH_SELF_FD, F_DUPFD_CLOEXEC, 100);
+	int r;
+
+	if (control < 0 || dup2(control, INIT_CONTROL_FD) < 0 || self < 0 ||
+	    dup3(self, INIT_SELF_FD, O_CLOEXEC) < 0) {
 		(void)err_set(&s->err, ERR_SETUP, errno, "init's descriptors");
 		return;
 	}
 	if (high_io < 0 || dup2(high_io, INIT_IO_FD) < 0)
 		(void)close(INIT_IO_FD); /* usage then shows no I/O */
-	r = sys_close_range(6, ~0U, 0);
+	r = sys_close_range(INIT_SELF_FD + 1, ~0U, 0);
 	s->fds[LAUNCH_FD_CONTROL] = INIT_CONTROL_FD;
 	if (r < 0) {
 		(void)err_set(&s->err, ERR_SETUP, -r, "close_range");
@@ -257,8 +267,13 @@ static void become_init(struct box_setup *s)
 		(void)err_set(&s->err, ERR_SETUP, r < 0 ? -r : errno, "drop init's capabilities");
 		return;
 	}
-	(void)syscall(SYS_execveat, 5, "", argv, env, AT_EMPTY_PATH);
-	(void)err_set(&s->err, ERR_SETUP, errno, "execute init");
+	/* A zygote's fork goes through a process between, see zygote.c. */
+	if (!s->privileged) {
+		exec_init(s, s->adopted ? "3" : "2");
+		return;
+	}
+	(void)close(INIT_SELF_FD);
+	init_main(s->layers, s->adopted ? 3 : 2);
 }
 
 _Noreturn void setup_main(struct box_setup *s)

@@ -22,6 +22,7 @@
 #include "base/err.h"
 
 #define LAUNCH_SOCKET_FD 3
+#define LAUNCH_SELF_FD   4     /* the sealed memfd that it was started from */
 #define LAUNCH_BOXES_MAX 16384 /* alive at once under one launcher */
 #define LAUNCH_PLANS_MAX 16    /* kept at once */
 
@@ -154,3 +155,4 @@ enum { ZYGOTE_FD_INIT = 0, ZYGOTE_FD_CONTROL, ZYGOTE_FD_WAIT, ZYGOTE_FD_CGROUP }
 /* Descriptors of brig-init. */
 #define INIT_CONTROL_FD 3
 #define INIT_IO_FD      4 /* its own /proc/self/io, opened while it could be */
+#define INIT_SELF_FD    5 /* until it is there */
