@@ -20,12 +20,12 @@
 #include "contest.h"
 
 #define BURST       4  /* counted runs of a hot turn */
-#define CPU_RUNS    50 /* alone, for the processor time */
 #define SLOW_LEAST  20 /* samples of a contestant that is very slow */
 #define ENTRIES_MAX 32
 #define SETTLE_MS   100 /* for what the kernel does after an end */
 
-static uint64_t samples = 500, budget_s = 60, least = 20, only, no_peers, break_output;
+static uint64_t samples = 500, budget_ms = 60000, least = 20, cpu_runs = 50, only, no_peers,
+		break_output;
 
 /* ---- one run --------------------------------------------------------------------------- */
 
@@ -93,8 +93,8 @@ static void try_out(struct entry *e)
 	}
 	each = (clock_ns() - start) / 3 + 1;
 	e->wanted = samples;
-	if (!e->who->full && each * samples > budget_s * 1000000000)
-		e->wanted = budget_s * 1000000000 / each;
+	if (!e->who->full && each * samples > budget_ms * 1000000)
+		e->wanted = budget_ms * 1000000 / each;
 	if (e->wanted < least)
 		e->wanted = MIN2(samples, least);
 }
@@ -153,7 +153,7 @@ static void run_all(struct entry *entries, size_t n)
 /* Alone, since nobody can say whose processor time it was otherwise. */
 static void measure_cpu(struct entry *e)
 {
-	uint64_t runs = MIN2(e->wanted, CPU_RUNS);
+	uint64_t runs = MIN2(e->wanted, cpu_runs);
 	struct err err = { 0 };
 	double before;
 
@@ -240,8 +240,9 @@ int main(int argc, char **argv)
 {
 	const struct option_row rows[] = {
 		{ "samples", &samples, 100000, "of each contestant" },
-		{ "budget", &budget_s, 3600, "seconds for a slow contestant" },
+		{ "budget", &budget_ms, 3600000, "milliseconds for a slow contestant" },
 		{ "least", &least, 100000, "samples of a slow contestant" },
+		{ "cpu-runs", &cpu_runs, 100000, "alone, for the processor time" },
 		{ "only", &only, workloads_n, "this workload, from 1; 0: all" },
 		{ "no-peers", &no_peers, 0, "bare and brig only" },
 		{ "break", &break_output, 0, "expect other bytes: every run must fail" },

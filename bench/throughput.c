@@ -37,6 +37,7 @@ struct row {
 	enum network network;
 	unsigned cores, workers, concurrent; /* of each worker */
 	bool apart;                          /* each worker has a processor of its own */
+	bool few;                            /* part of a short run */
 };
 
 /* What a worker tells at the end. */

@@ -212,19 +212,44 @@ static void note_done(void *data, struct result *res)
 }
 
 /* Turns until it is done; a signal stops the run, not us. */
-static void turn_until(struct pool *p, const bool *over, struct pool_call *call, int cancel)
+static void turn_until(struct pool *p, const bool *over, struct pool_call *call, int cancel,
+                       const bool *broken)
 {
 	while (!*over && pool_turn(p, POOL_TICK_MS) >= 0)
-		if (poll(&(struct pollfd){ cancel, POLLIN, 0 }, 1, 0) > 0 && !*over)
+		if (!*over &&
+		    (*broken || poll(&(struct pollfd){ cancel, POLLIN, 0 }, 1, 0) > 0))
 			pool_cancel(p, call);
 }
 
-static void show(const struct run_options *o, const struct result *res)
+/* Live, up to the limit; what came after it is told at the end, as execute() does. */
+struct live {
+	uint64_t left[2];
+	bool broken;
+};
+
+static void show(void *data, bool is_stderr, const char *bytes, size_t n)
 {
-	if (o->json)
-		return;
-	(void)write_all(STDOUT_FILENO, res->out.data, res->out.len);
-	(void)write_all(STDERR_FILENO, res->errout.data, res->errout.len);
+	struct live *live = data;
+	size_t shown = MIN2(n, live->left[is_stderr]);
+
+	live->left[is_stderr] -= shown;
+	if (write_all(is_stderr ? STDERR_FILENO : STDOUT_FILENO, bytes, shown) < 0)
+		live->broken = true;
+}
+
+static void show_rest(const struct result *res)
+{
+	const uint64_t dropped[] = { res->out_dropped, res->err_dropped };
+	const struct buf *kept[] = { &res->out, &res->errout };
+
+	for (int i = 0; i < 2; i++) {
+		if (!dropped[i])
+			continue;
+		(void)dprintf(i + 1, "\n[brig: %llu bytes of %s dropped]\n",
+		              (unsigned long long)dropped[i], i ? "stderr" : "stdout");
+		(void)write_all(i + 1, kept[i]->data + kept[i]->len / 2,
+		                kept[i]->len - kept[i]->len / 2);
+	}
 }
 
 /* As execute(), in a box that was complete before it was asked for anything. */
@@ -237,6 +262,7 @@ static int execute_warm(const struct run_options *o, const struct run_variant *v
 		                            .shapes = &shape,
 		                            .n_shapes = 1,
 		                            .without = v->without };
+	struct live live = { { o->req.limits.output_bytes, o->req.limits.output_bytes }, false };
 	struct jail_fetch fetch[RUN_PAIRS_MAX];
 	struct pool_call *call;
 	struct pool *p;
@@ -255,8 +281,11 @@ static int execute_warm(const struct run_options *o, const struct run_variant *v
 		r = pool_submit(p, &o->req, res, note_done, &over, &call, &res->error);
 	if (r >= 0) {
 		pool_fetch(call, fetch, o->n_outs);
-		turn_until(p, &over, call, cancel);
-		show(o, res);
+		if (!o->json)
+			pool_listen(call, show, &live);
+		turn_until(p, &over, call, cancel, &live.broken);
+		if (!o->json)
+			show_rest(res);
 	}
 	pool_close(p);
 	return r;

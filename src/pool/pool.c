@@ -372,6 +372,12 @@ void pool_fetch(struct pool_call *call, const struct jail_fetch *fetch, size_t n
 	call->n_fetch = n;
 }
 
+void pool_listen(struct pool_call *call, pool_output *output, void *data)
+{
+	call->listener = output;
+	call->listener_data = data;
+}
+
 void pool_cancel(struct pool *p, struct pool_call *call)
 {
 	(void)p;

@@ -74,6 +74,9 @@ int pool_submit(struct pool *p, const struct request *req, struct result *res, p
                 void *data, struct pool_call **ret, struct err *err);
 /* Files to copy out of the box when the run is over; the list must live until then. */
 void pool_fetch(struct pool_call *call, const struct jail_fetch *fetch, size_t n);
+/* Output as it comes, beside what the result keeps; to be set before the next pool_turn(). */
+typedef void pool_output(void *data, bool is_stderr, const char *bytes, size_t n);
+void pool_listen(struct pool_call *call, pool_output *output, void *data);
 /* The run is stopped; its result comes as usual. */
 void pool_cancel(struct pool *p, struct pool_call *call);
 /* Submits and turns until it is done. */

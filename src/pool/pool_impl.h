@@ -75,6 +75,8 @@ struct pool_call {
 	struct launch_usage usage;
 	uint64_t submit_ns, go_ns, end_ns;
 	size_t stdin_at;
+	pool_output *listener;
+	void *listener_data;
 	const struct jail_fetch *fetch;
 	size_t n_fetch;
 };

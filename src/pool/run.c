@@ -230,7 +230,14 @@ void call_claim(struct pool *p, struct pool_call *c, struct box *b)
 
 /* ---- streams --------------------------------------------------------------------------- */
 
-static void read_stream(int *fd, struct output *to, int reads)
+static void take_output(struct pool_call *c, struct output *to, const char *p, size_t n)
+{
+	output_add(to, p, n);
+	if (c->listener)
+		c->listener(c->listener_data, to == &c->errout, p, n);
+}
+
+static void read_stream(struct pool_call *c, int *fd, struct output *to, int reads)
 {
 	static char chunk[READ_CHUNK];
 
@@ -238,7 +245,7 @@ static void read_stream(int *fd, struct output *to, int reads)
 		ssize_t n = read(*fd, chunk, sizeof(chunk));
 
 		if (n > 0)
-			output_add(to, chunk, (size_t)n);
+			take_output(c, to, chunk, (size_t)n);
 		else if (n == 0 || (errno != EAGAIN && errno != EINTR))
 			*fd = fd_close(*fd);
 		else
@@ -264,9 +271,9 @@ void call_on_stream(struct pool *p, struct pool_call *c, enum pool_tag tag)
 	struct box *b = &p->boxes[c->box];
 
 	if (tag == TAG_OUT)
-		read_stream(&b->out, &c->out, READS_PER_TURN);
+		read_stream(c, &b->out, &c->out, READS_PER_TURN);
 	else if (tag == TAG_ERR)
-		read_stream(&b->errout, &c->errout, READS_PER_TURN);
+		read_stream(c, &b->errout, &c->errout, READS_PER_TURN);
 	else if (b->in >= 0)
 		write_stdin(c, b);
 }
@@ -283,6 +290,11 @@ static enum run_state exit_state(struct pool_call *c)
 {
 	int status = c->exit_report.wait_status;
 
+	if (c->report.done && c->report.exit_code == 128 + SIGINT && c->res->exception.type &&
+	    streq(c->res->exception.type, "KeyboardInterrupt")) {
+		c->res->signal = SIGINT; /* what an interpreter that nobody stops dies of */
+		return RUN_KILLED;
+	}
 	if (c->report.done) {
 		c->res->has_exit_code = true;
 		c->res->exit_code = c->report.exit_code;
@@ -404,8 +416,8 @@ static void finish_live(struct pool *p, struct pool_call *c)
 	struct statvfs st;
 
 	c->end_ns = clock_ns();
-	read_stream(&b->out, &c->out, INT32_MAX);
-	read_stream(&b->errout, &c->errout, INT32_MAX);
+	read_stream(c, &b->out, &c->out, INT32_MAX);
+	read_stream(c, &b->errout, &c->errout, INT32_MAX);
 	if (!box_usage(p, b, &c->usage, c->exited ? &ignored : &c->exit_report)) {
 		/* It is going already: the launcher has the numbers. */
 		c->state = CALL_KILLED;
@@ -460,8 +472,8 @@ void call_on_end(struct pool *p, struct pool_call *c, const struct launch_usage 
 	c->usage = *usage;
 	if (!c->end_ns)
 		c->end_ns = clock_ns();
-	read_stream(&b->out, &c->out, INT32_MAX);
-	read_stream(&b->errout, &c->errout, INT32_MAX);
+	read_stream(c, &b->out, &c->out, INT32_MAX);
+	read_stream(c, &b->errout, &c->errout, INT32_MAX);
 	if (p->lost) {
 		c->res->state = RUN_LOST;
 		(void)err_set(&c->res->error, ERR_INTERNAL, EPIPE, "the launcher died");

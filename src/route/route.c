@@ -427,6 +427,8 @@ int route_warm(const struct request *req, const struct image *image, struct aren
 	if (r < 0)
 		return r;
 	add_limits(&req->limits, &p);
+	for (size_t i = 0; i < p.n_rlimits && req->language != LANGUAGE_SHELL; i++)
+		p.rlimits[i].value += p.rlimits[i].resource == RLIMIT_NOFILE; /* the report's */
 	*ret = p;
 	return 0;
 }

@@ -4,6 +4,7 @@
 #include <jansson.h>
 
 #include "base/str.h"
+#include "exec/verify.h"
 #include "model/result.h"
 
 #define CLEANUP_RESULT CLEANUP(result_done)
@@ -280,4 +281,182 @@ Test(result, done_may_be_called_twice)
 	result_done(&r);
 	result_done(&r);
 	cr_expect(r.n_files == 0);
+}
+
+/* ---- what the program itself said ------------------------------------------------------- */
+
+static void set_exception(struct result *r, const char *type, const char *message, int line)
+{
+	r->state = RUN_FAILED;
+	r->has_exit_code = true;
+	r->exit_code = 1;
+	r->exception = (struct exception){ .type = strdup(type),
+		                           .message = strdup(message),
+		                           .traceback = strdup("Traceback\n"),
+		                           .line = line };
+}
+
+static const char *text_at(json_t *object, const char *key)
+{
+	const char *s = json_string_value(json_object_get(object, key));
+
+	return s ? s : "(no string)";
+}
+
+Test(result, an_exception_is_an_error_with_more_keys)
+{
+	static const char *const keys[] = { "code",    "cause",     "remedy", "type",
+		                            "message", "traceback", "line" };
+	CLEANUP_RESULT struct result r;
+	CLEANUP_JSON json_t *j = NULL;
+	json_t *e;
+
+	result_init(&r);
+	set_exception(&r, "ValueError", "\"x\" is\nno \xe2\x82\xac\xff", 7);
+	j = as_json(&r);
+	e = json_object_get(j, "error");
+	check_keys(e, keys, ELEMENTSOF(keys));
+	cr_expect_str_eq(text_at(e, "code"), "exception");
+	cr_expect_str_eq(text_at(e, "cause"), "ValueError: \"x\" is\nno \xe2\x82\xac\xef\xbf\xbd");
+	cr_expect_str_eq(text_at(e, "remedy"), "");
+	cr_expect_str_eq(text_at(e, "type"), "ValueError");
+	cr_expect_str_eq(text_at(e, "message"), "\"x\" is\nno \xe2\x82\xac\xef\xbf\xbd");
+	cr_expect_str_eq(text_at(e, "traceback"), "Traceback\n");
+	cr_expect(json_integer_value(json_object_get(e, "line")) == 7);
+	cr_expect(json_is_false(json_object_get(j, "success")));
+	cr_expect(json_object_size(j) == 17, "no key of the result itself");
+}
+
+Test(result, a_line_that_is_not_known_is_null)
+{
+	CLEANUP_RESULT struct result r;
+	CLEANUP_JSON json_t *j = NULL;
+
+	result_init(&r);
+	set_exception(&r, "", "", 0);
+	j = as_json(&r);
+	cr_expect(json_is_null(json_object_get(json_object_get(j, "error"), "line")));
+	cr_expect_str_eq(text_at(json_object_get(j, "error"), "cause"), ": ");
+}
+
+/* It would hide that brig failed. */
+Test(result, brig_s_own_error_comes_before_the_program_s)
+{
+	static const char *const keys[] = { "code", "cause", "remedy" };
+	CLEANUP_RESULT struct result r;
+	CLEANUP_JSON json_t *j = NULL;
+
+	result_init(&r);
+	set_exception(&r, "ValueError", "x", 7);
+	(void)err_set(&r.error, ERR_LIMIT, 0, "the memory limit was reached");
+	j = as_json(&r);
+	check_keys(json_object_get(j, "error"), keys, ELEMENTSOF(keys));
+	cr_expect_str_eq(text_at(json_object_get(j, "error"), "code"), "limit");
+}
+
+/* The cause is cut, also in the middle of a character; the texts are not. */
+Test(result, a_long_exception_is_cut_in_its_cause_only)
+{
+	CLEANUP_FREE char *message = malloc(3 * 100000 + 1);
+	json_t *e;
+
+	cr_assert(message);
+	for (size_t i = 0; i < 100000; i++)
+		memcpy(message + 3 * i, "\xe2\x82\xac", 4);
+	for (size_t shift = 0; shift < 3; shift++) {
+		CLEANUP_RESULT struct result r;
+		CLEANUP_JSON json_t *j = NULL;
+
+		result_init(&r);
+		set_exception(&r, "TTT" + shift, message, 1);
+		j = as_json(&r);
+		e = json_object_get(j, "error");
+		cr_expect(json_string_length(json_object_get(e, "message")) == 300000);
+		cr_expect(json_string_length(json_object_get(e, "cause")) < 300);
+		cr_expect(str_has_prefix(text_at(e, "cause") + 3 - shift, ": \xe2\x82\xac"));
+	}
+}
+
+Test(result, a_value_is_text_even_when_it_is_empty)
+{
+	static const struct {
+		const char *value, *shown;
+	} rows[] = {
+		{ "", "" }, { "null", "null" }, { "'\"\n'", "'\"\n'" }, { "\xc3", "\xef\xbf\xbd" }
+	};
+
+	for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+		CLEANUP_RESULT struct result r;
+		CLEANUP_JSON json_t *j = NULL;
+
+		result_init(&r);
+		r.value = strdup(rows[i].value);
+		j = as_json(&r);
+		cr_expect(json_is_string(json_object_get(j, "value")));
+		cr_expect_str_eq(text_at(j, "value"), rows[i].shown);
+	}
+}
+
+Test(result, outputs_are_shown_in_order_as_they_are)
+{
+	CLEANUP_RESULT struct result r;
+	CLEANUP_JSON json_t *j = NULL;
+	json_t *o;
+
+	result_init(&r);
+	buf_puts(&r.outputs, "{\"text/plain\":\"a\"},{\"application/json\":{\"x\":[1,null]}},{}");
+	j = as_json(&r);
+	o = json_object_get(j, "outputs");
+	cr_assert(json_array_size(o) == 3);
+	cr_expect_str_eq(text_at(json_array_get(o, 0), "text/plain"), "a");
+	cr_expect(json_is_object(json_object_get(json_array_get(o, 1), "application/json")));
+	cr_expect(json_is_null(json_object_get(j, "value")));
+}
+
+Test(result, outputs_have_room_for_their_bound_and_no_more)
+{
+	static char chunk[MIB];
+	CLEANUP_RESULT struct result r;
+
+	result_init(&r);
+	for (size_t n = 0; n < RESULT_OUTPUTS_MAX; n += sizeof(chunk))
+		buf_put(&r.outputs, chunk, sizeof(chunk));
+	cr_expect(buf_finish(&r.outputs) == 0);
+	buf_putc(&r.outputs, 'x');
+	cr_expect(buf_finish(&r.outputs) == -EFBIG);
+}
+
+Test(result, what_the_program_said_is_forgotten_once)
+{
+	struct result r;
+
+	result_init(&r);
+	set_exception(&r, "T", "m", 1);
+	r.value = strdup("v");
+	buf_puts(&r.outputs, "{}");
+	result_done(&r);
+	cr_expect(!r.value && !r.outputs.data && !r.outputs.len);
+	cr_expect(!r.exception.type && !r.exception.message && !r.exception.traceback);
+	result_done(&r);
+}
+
+Test(result, a_receipt_starts_with_nothing_enforced)
+{
+	struct plan plan = { .required = LAYER_BIT(SECCOMP) | LAYER_BIT(ROOT_RO),
+		             .seccomp_id = "0123abcd" };
+	struct receipt rc = { 0 };
+
+	receipt_start(&plan, LEVEL_STANDARD, &rc);
+	cr_expect(rc.level_required == LEVEL_STANDARD && rc.level_achieved == LEVEL_COUNT);
+	cr_expect(!rc.verified);
+	cr_expect_str_eq(rc.seccomp_profile, "0123abcd");
+	cr_expect_str_eq(rc.image, "host");
+	cr_expect(str_has_prefix(rc.launcher, "brig-launch "));
+	for (unsigned i = 0; i < LAYER_COUNT; i++) {
+		bool required = i == LAYER_SECCOMP || i == LAYER_ROOT_RO;
+
+		cr_expect(rc.layers[i].required == required, "%s", layer_name((enum layer_id)i));
+		cr_expect(!rc.layers[i].enforced);
+		cr_expect_str_eq(rc.layers[i].detail, "not verified");
+	}
 }

@@ -4,7 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -478,4 +482,253 @@ Test(workspace, a_host_path_that_is_too_long_is_told)
 	memset(path, 'x', sizeof(path) - 1);
 	put_text("f", "x");
 	cr_expect(workspace_fetch(root_fd, "f", path, &err) == -ENAMETOOLONG);
+}
+
+/* ---- files that are placed before the run ---------------------------------------------- */
+
+#define BOX_UID 123456
+
+static struct stat stat_of(const char *path)
+{
+	struct stat st = { 0 };
+
+	cr_assert(fstatat(root_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0, "%s", path);
+	return st;
+}
+
+static mode_t mode_of(const char *path)
+{
+	return stat_of(path).st_mode & 07777;
+}
+
+static bool exists(const char *path)
+{
+	return faccessat(root_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* One file besides the script. */
+static int place_one(const char *path, const char *text, uid_t uid, struct err *err)
+{
+	struct request_file one[] = { { path, { text, strlen(text) }, false } };
+	struct request req = { .code = STR("x"), .files = one, .n_files = 1 };
+
+	return workspace_place(root_fd, &req, "main.py", uid, err);
+}
+
+Test(workspace, placed_files_are_there_with_their_parents)
+{
+	struct request_file files[] = { { "a/b/c.txt", STR("one"), false },
+		                        { "a/b/d", { "\0\1\xff", 3 }, true },
+		                        { "a/e", { "", 0 }, false },
+		                        { "tool", STR("#!"), true } };
+	struct request req = { .code = STR("code"), .files = files, .n_files = 4 };
+	struct err err = { 0 };
+
+	(void)umask(022);
+	cr_assert(workspace_place(root_fd, &req, "job.sh", 0, &err) == 0, "%s", err.msg);
+	cr_expect(err.code == ERR_NONE);
+	cr_expect(mode_of("job.sh") == 0644 && mode_of("a/b/c.txt") == 0644);
+	cr_expect(mode_of("a/b/d") == 0755 && mode_of("tool") == 0755);
+	cr_expect(mode_of("a") == 0755 && mode_of("a/b") == 0755);
+	cr_expect(stat_of("a/e").st_size == 0 && stat_of("a/b/d").st_size == 3);
+	cr_expect(stat_of("tool").st_uid == geteuid());
+	cr_assert(workspace_changes(root_fd, &req, "job.sh", &res) == 0);
+	cr_expect(res.n_files == 0, "what was placed is what is there");
+	cr_assert(workspace_changes(root_fd, &(struct request){ .code = STR("x") }, "", &res) == 0);
+	cr_expect(res.n_files == 6, "and nothing else: %zu", res.n_files); /* and "" is deleted */
+}
+
+Test(workspace, a_strict_umask_leaves_programs_executable_and_files_readable)
+{
+	struct request_file files[] = { { "d/tool", STR("#!"), true } };
+	struct request req = { .code = STR("code"), .files = files, .n_files = 1 };
+
+	(void)umask(077);
+	cr_assert(workspace_place(root_fd, &req, "main.py", 0, NULL) == 0);
+	cr_expect(mode_of("d/tool") == 0755);
+	cr_expect((mode_of("main.py") & 0600) == 0600 && (mode_of("d") & 0700) == 0700);
+}
+
+Test(workspace, a_large_file_is_placed_whole)
+{
+	static char data[3 * MIB + 7];
+	struct request_file one[] = { { "big", { data, sizeof(data) }, false } };
+	struct request req = { .code = { data, sizeof(data) }, .files = one, .n_files = 1 };
+
+	memset(data, 'y', sizeof(data));
+	data[sizeof(data) - 1] = 'z';
+	cr_assert(workspace_place(root_fd, &req, "main.py", 0, NULL) == 0);
+	cr_assert(workspace_changes(root_fd, &req, "main.py", &res) == 0);
+	cr_expect(res.n_files == 0);
+}
+
+Test(workspace, nothing_is_placed_over_something_else)
+{
+	struct err err = { 0 };
+
+	put_text("main.py", "was here");
+	cr_expect(place_one("f", "x", 0, &err) == -EEXIST);
+	cr_expect(err.code == ERR_SETUP && err.sys == EEXIST);
+	cr_expect(stat_of("main.py").st_size == 8, "untouched");
+	cr_expect(!exists("f"), "went on after a failure");
+	cr_assert(unlinkat(root_fd, "main.py", 0) == 0);
+	put_text("f", "was here too");
+	cr_expect(place_one("f", "x", 0, &err) == -EEXIST);
+	cr_expect(strstr(err.msg, "\"f\"") != NULL, "%s", err.msg);
+	cr_expect(stat_of("f").st_size == 12);
+}
+
+Test(workspace, the_same_name_twice_is_refused)
+{
+	struct request_file files[] = { { "d/f", STR("1"), false }, { "d/f", STR("22"), false } };
+	struct request req = { .code = STR("x"), .files = files, .n_files = 2 };
+
+	cr_expect(workspace_place(root_fd, &req, "main.py", 0, NULL) == -EEXIST);
+	cr_expect(stat_of("d/f").st_size == 1);
+}
+
+Test(workspace, a_file_by_the_script_s_name_is_the_request_s_fault)
+{
+	struct err err = { 0 };
+
+	cr_expect(place_one("main.py", "other", 0, &err) == -EEXIST);
+	cr_expect(err.code == ERR_INVALID, "%s", err.msg);
+	cr_expect(strstr(err.msg, "files[0]") != NULL, "%s", err.msg);
+	cr_expect(stat_of("main.py").st_size == 1, "the script stays");
+}
+
+Test(workspace, a_link_in_a_file_s_place_is_not_written_through)
+{
+	static const char *const links[] = { "target", "nowhere", "." };
+	struct err err = { 0 };
+
+	put_text("target", "untouched");
+	for (size_t i = 0; i < ELEMENTSOF(links); i++) {
+		make_link(links[i], "f");
+		cr_expect(place_one("f", "x", 0, &err) == -EEXIST, "%s", links[i]);
+		cr_expect(S_ISLNK(stat_of("f").st_mode));
+		cr_assert(unlinkat(root_fd, "f", 0) == 0 && unlinkat(root_fd, "main.py", 0) == 0);
+		make_link(links[i], "main.py");
+		cr_expect(place_one("f", "x", 0, &err) == -EEXIST, "%s", links[i]);
+		cr_assert(unlinkat(root_fd, "main.py", 0) == 0);
+	}
+	cr_expect(stat_of("target").st_size == 9 && !exists("nowhere"));
+}
+
+Test(workspace, a_parent_that_is_no_directory_is_told)
+{
+	char name[300];
+	struct err err = { 0 };
+
+	put_text("d", "a file");
+	cr_expect(place_one("d/f", "x", 0, &err) == -ENOTDIR);
+	cr_expect(err.code == ERR_SETUP);
+	cr_assert(unlinkat(root_fd, "main.py", 0) == 0);
+	cr_expect(place_one("d/e/f", "x", 0, &err) == -ENOTDIR);
+	cr_assert(unlinkat(root_fd, "main.py", 0) == 0);
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	cr_expect(place_one(name, "x", 0, &err) == -ENAMETOOLONG);
+	cr_expect(workspace_place(FD_NONE, &request, "main.py", 0, &err) == -EBADF);
+	cr_expect(strstr(err.msg, "the script") != NULL, "%s", err.msg);
+}
+
+/* 200 KiB do not fit; the errno is the kernel's, and the request is not blamed. */
+static void expect_full(int want, enum err_code code)
+{
+	static char data[200 * KIB];
+	struct request_file one[] = { { "d/big", { data, sizeof(data) }, false } };
+	struct request req = { .code = STR("x"), .files = one, .n_files = 1 };
+	struct err err = { 0 };
+	int r;
+
+	memset(data, 'x', sizeof(data));
+	r = workspace_place(root_fd, &req, "main.py", 0, &err);
+	cr_expect(r == -want, "%d: %s", r, err.msg);
+	cr_expect(err.code == code && err.sys == want);
+	cr_expect(strstr(err.msg, "d/big") != NULL, "%s", err.msg);
+}
+
+Test(workspace, a_write_that_fails_half_way_is_told)
+{
+	struct rlimit l = { .rlim_cur = 64 * KIB, .rlim_max = 64 * KIB };
+
+	(void)signal(SIGXFSZ, SIG_IGN);
+	cr_assert(setrlimit(RLIMIT_FSIZE, &l) == 0);
+	expect_full(EFBIG, ERR_SETUP);
+}
+
+/* Over the test's folder, seen by this process only. */
+static void mount_small(const char *options)
+{
+	cr_assert(unshare(CLONE_NEWNS) == 0);
+	cr_assert(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
+	cr_assert(mount("tmpfs", root, "tmpfs", 0, options) == 0);
+	root_fd = fd_close(root_fd);
+	root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static void unmount_small(void)
+{
+	root_fd = fd_close(root_fd);
+	cr_expect(umount2(root, MNT_DETACH) == 0);
+}
+
+Test(workspace, a_full_disk_is_told)
+{
+	if (geteuid() != 0)
+		cr_skip_test("needs root");
+	mount_small("size=64k");
+	expect_full(ENOSPC, ERR_SETUP);
+	unmount_small();
+}
+
+Test(workspace, the_last_inode_is_told)
+{
+	struct err err = { 0 };
+
+	if (geteuid() != 0)
+		cr_skip_test("needs root");
+	mount_small("size=1m,nr_inodes=3"); /* the root, the script, one more */
+	cr_expect(place_one("d/f", "x", 0, &err) == -ENOSPC);
+	cr_expect(err.code == ERR_SETUP && exists("main.py") && exists("d") && !exists("d/f"));
+	unmount_small();
+}
+
+static void expect_owner(const char *path, uid_t uid)
+{
+	struct stat st = stat_of(path);
+
+	cr_expect(st.st_uid == uid && st.st_gid == uid, "%s: %u:%u", path, st.st_uid, st.st_gid);
+}
+
+Test(workspace, placed_files_belong_to_the_box_and_later_ones_to_us_again)
+{
+	if (geteuid() != 0)
+		cr_skip_test("needs root");
+	cr_assert(fchown(root_fd, BOX_UID, BOX_UID) == 0);
+	cr_assert(place_one("d/f", "x", BOX_UID, NULL) == 0);
+	expect_owner("main.py", BOX_UID);
+	expect_owner("d", BOX_UID);
+	expect_owner("d/f", BOX_UID);
+	put_text("later", "x");
+	expect_owner("later", 0);
+	cr_expect(place_one("d/f", "x", BOX_UID, NULL) == -EEXIST);
+	put_text("after-a-failure", "x");
+	expect_owner("after-a-failure", 0);
+}
+
+/* Root's own rights would let it write anywhere; the box's user has them only in the workspace. */
+Test(workspace, root_s_rights_are_not_used)
+{
+	struct err err = { 0 };
+
+	if (geteuid() != 0)
+		cr_skip_test("needs root");
+	make_dir("d"); /* root's */
+	cr_expect(place_one("f", "x", BOX_UID, &err) == -EACCES);
+	cr_expect(err.code == ERR_SETUP && !exists("main.py"));
+	cr_assert(fchown(root_fd, BOX_UID, BOX_UID) == 0);
+	cr_expect(place_one("d/f", "x", BOX_UID, &err) == -EACCES);
+	cr_expect(!exists("d/f"));
 }
