@@ -21,6 +21,7 @@
 
 #define BURST       4  /* counted runs of a hot turn */
 #define SLOW_LEAST  20 /* samples of a contestant that is very slow */
+#define TRY_OUT     3  /* runs before the first that counts */
 #define ENTRIES_MAX 32
 #define SETTLE_MS   100 /* for what the kernel does after an end */
 
@@ -78,11 +79,11 @@ static bool fits(const struct contestant *c, const struct workload *w)
 /* The runs before the first that counts; they tell how many samples there is time for. */
 static void try_out(struct entry *e)
 {
-	uint64_t start = clock_ns(), each;
+	uint64_t start = clock_ns(), each, runs = MIN2(samples, TRY_OUT);
 	struct err err = { 0 };
 	int r = 0;
 
-	for (int i = 0; i < 3 && r >= 0; i++) {
+	for (uint64_t i = 0; i < runs && r >= 0; i++) {
 		r = e->who->run(e, &err);
 		if (r >= 0)
 			r = rest(e, &err);
@@ -91,7 +92,7 @@ static void try_out(struct entry *e)
 		e->error = err;
 		return;
 	}
-	each = (clock_ns() - start) / 3 + 1;
+	each = (clock_ns() - start) / runs + 1;
 	e->wanted = samples;
 	if (!e->who->full && each * samples > budget_ms * 1000000)
 		e->wanted = budget_ms * 1000000 / each;

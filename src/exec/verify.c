@@ -291,17 +291,38 @@ static int look_at_cgroup(struct look *k)
 }
 
 struct mount_line {
-	char point[512], options[256], type[64];
+	const char *point, *options, *type;
 };
 
-static bool parse_mount(const char *line, struct mount_line *ret)
+/* Cuts the next word off *p; NULL at the end of the line. */
+static char *next_word(char **p)
 {
-	const char *dash;
+	char *word = *p + strspn(*p, " "), *end = word + strcspn(word, " ");
 
-	if (sscanf(line, "%*s %*s %*s %*s %511s %255s", ret->point, ret->options) != 2)
-		return false;
-	dash = strstr(line, " - ");
-	return dash && sscanf(dash + 3, "%63s", ret->type) == 1;
+	if (!*word)
+		return NULL;
+	*p = *end ? end + 1 : end;
+	*end = '\0';
+	return word;
+}
+
+/* "id parent dev root point options [tags...] - type source ..."; the line is cut to pieces. */
+static bool parse_mount(char *line, struct mount_line *ret)
+{
+	char *words[6], *word = NULL;
+
+	for (size_t i = 0; i < ELEMENTSOF(words); i++) {
+		words[i] = next_word(&line);
+		if (!words[i])
+			return false;
+	}
+	ret->point = words[4];
+	ret->options = words[5];
+	do
+		word = next_word(&line);
+	while (word && !streq(word, "-"));
+	ret->type = word ? next_word(&line) : NULL;
+	return ret->type != NULL;
 }
 
 static bool option_set(const char *options, const char *word)
@@ -381,7 +402,7 @@ static int look_at_mounts(struct look *k)
 	if (r < 0)
 		return r;
 	for (line = k->text; *line; n++) {
-		struct mount_line m;
+		struct mount_line m = { "?", "", "" };
 		char *end = line + strcspn(line, "\n");
 		bool last = *end == '\0';
 

@@ -314,6 +314,38 @@ static void read_io(pid_t pid, uint64_t *ret_read, uint64_t *ret_written)
 		*ret_written = strtoull(at + 7, NULL, 10);
 }
 
+/* Without a cgroup: the code's process, and of its children those that it has waited for. */
+static void read_process(pid_t pid, struct launch_usage *ret)
+{
+	uint64_t tick_ns = 1000000000u / (uint64_t)sysconf(_SC_CLK_TCK), ticks[4] = { 0 };
+	char path[64], text[2048];
+	const char *p;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (file_read(AT_FDCWD, path, text, sizeof(text)) > 0 && (p = strrchr(text, ')')) &&
+	    sscanf(p, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %" SCNu64 " %" SCNu64
+	              " %" SCNu64 " %" SCNu64,
+	           &ticks[0], &ticks[1], &ticks[2], &ticks[3]) == 4)
+		ret->cpu_ns = (ticks[0] + ticks[1] + ticks[2] + ticks[3]) * tick_ns;
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	if (file_read(AT_FDCWD, path, text, sizeof(text)) > 0 && (p = strstr(text, "VmHWM:")))
+		ret->memory_peak = strtoull(p + 6, NULL, 10) * 1024;
+}
+
+/* What it used until now is not its run's. */
+static void note_before(struct pool *p, struct box *b)
+{
+	struct cgroup cg = { .host = &p->cgroups, .parked = true };
+
+	(void)snprintf(cg.name, sizeof(cg.name), "%s", b->cgroup);
+	b->before = (struct launch_usage){ 0 };
+	if (*b->cgroup)
+		b->before.cpu_ns = cgroup_read_cpu(&cg);
+	else
+		read_process(b->code_pid, &b->before);
+	read_io(b->code_pid, &b->io_before.read_bytes, &b->io_before.written_bytes);
+}
+
 static void become_ready(struct pool *p, struct box *b)
 {
 	struct shape *s = &p->shapes[b->shape];
@@ -323,7 +355,7 @@ static void become_ready(struct pool *p, struct box *b)
 	s->stats.made++;
 	s->spoilt = 0;
 	free_warming(b);
-	(void)box_usage(p, b, &b->before, &b->io_before);
+	note_before(p, b);
 	list_del(p, b);
 	set_state(b, WARM_READY);
 	if (call) {
@@ -457,24 +489,6 @@ void box_on_report(struct pool *p, uint32_t index)
 		(void)err_set(&err, ERR_SETUP, 0, "the program did not get warm");
 		spoil(p, b, &err, false);
 	}
-}
-
-/* Without a cgroup: the code's process, and of its children those that it has waited for. */
-static void read_process(pid_t pid, struct launch_usage *ret)
-{
-	uint64_t tick_ns = 1000000000u / (uint64_t)sysconf(_SC_CLK_TCK), ticks[4] = { 0 };
-	char path[64], text[2048];
-	const char *p;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (file_read(AT_FDCWD, path, text, sizeof(text)) > 0 && (p = strrchr(text, ')')) &&
-	    sscanf(p, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %" SCNu64 " %" SCNu64
-	              " %" SCNu64 " %" SCNu64,
-	           &ticks[0], &ticks[1], &ticks[2], &ticks[3]) == 4)
-		ret->cpu_ns = (ticks[0] + ticks[1] + ticks[2] + ticks[3]) * tick_ns;
-	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	if (file_read(AT_FDCWD, path, text, sizeof(text)) > 0 && (p = strstr(text, "VmHWM:")))
-		ret->memory_peak = strtoull(p + 6, NULL, 10) * 1024;
 }
 
 bool box_usage(struct pool *p, struct box *b, struct launch_usage *ret, struct box_report *io)

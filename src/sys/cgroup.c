@@ -218,23 +218,6 @@ void cgroup_park(struct cgroup *cg)
 	cg->parked = true;
 }
 
-/* A hierarchy that cannot be opened reads as nothing, as before. */
-static void open_dirs(struct cgroup *cg)
-{
-	for (size_t i = 0; i < CGROUP_CONTROLLERS && cg->parked; i++) {
-		cg->dirs[i] = FD_NONE;
-		if (cg->host->parents[i] >= 0)
-			cg->dirs[i] = openat(cg->host->parents[i], cg->name,
-			                     O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	}
-}
-
-static void close_again(struct cgroup *cg)
-{
-	if (cg->parked)
-		close_dirs(cg);
-}
-
 int cgroup_open_procs(struct cgroup *cg, int ret[CGROUP_CONTROLLERS])
 {
 	int n = 0;
@@ -255,22 +238,53 @@ int cgroup_open_procs(struct cgroup *cg, int ret[CGROUP_CONTROLLERS])
 	return n;
 }
 
-void cgroup_read_usage(struct cgroup *cg, struct cgroup_usage *ret)
+/* Where a controller's file of the group is: below its directory, or below the parent. */
+static int locate(const struct cgroup *cg, enum cgroup_controller c, const char *file, char *path,
+                  size_t size)
 {
-	memset(ret, 0, sizeof(*ret));
-	open_dirs(cg);
-	ops_of(cg->host)->read_usage(cg, ret);
-	close_again(cg);
+	int with = cg->host->shared[c], parent = cg->host->parents[c];
+
+	if (!cg->parked) {
+		(void)snprintf(path, size, "%s", file);
+		return cgroup_dir(cg, c);
+	}
+	(void)snprintf(path, size, "%s/%s", cg->name, file);
+	return parent >= 0 || !with ? parent : cg->host->parents[with - 1];
 }
 
-int cgroup_kill(struct cgroup *cg)
+int cgroup_get(const struct cgroup *cg, enum cgroup_controller c, const char *file, const char *key,
+               uint64_t *ret)
 {
-	int r;
+	char path[96];
+	int dir = locate(cg, c, file, path, sizeof(path));
 
-	open_dirs(cg);
-	r = ops_of(cg->host)->kill(cg);
-	close_again(cg);
-	return r;
+	if (dir < 0)
+		return -ENOENT;
+	return key ? cgroup_read_key(dir, path, key, ret) : cgroup_read_u64(dir, path, ret);
+}
+
+int cgroup_put(const struct cgroup *cg, enum cgroup_controller c, const char *file, uint64_t value)
+{
+	char path[96];
+	int dir = locate(cg, c, file, path, sizeof(path));
+
+	return dir < 0 ? -ENOENT : cgroup_write(dir, path, value);
+}
+
+void cgroup_read_usage(const struct cgroup *cg, struct cgroup_usage *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	ops_of(cg->host)->read_usage(cg, ret);
+}
+
+uint64_t cgroup_read_cpu(const struct cgroup *cg)
+{
+	return ops_of(cg->host)->read_cpu(cg);
+}
+
+int cgroup_kill(const struct cgroup *cg)
+{
+	return ops_of(cg->host)->kill(cg);
 }
 
 static int remove_one(int parent, const char *name, uint64_t deadline)

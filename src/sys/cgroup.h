@@ -77,6 +77,7 @@ struct cgroup_ops {
 	/* Writes every limit of the usable controllers; sets cg->swap_off. */
 	int (*set_limits)(struct cgroup *cg, const struct cgroup_limits *l, struct err *err);
 	void (*read_usage)(const struct cgroup *cg, struct cgroup_usage *ret);
+	uint64_t (*read_cpu)(const struct cgroup *cg);
 	/* Kills every member; 0 when the kernel has no such file (the caller kills the pid ns). */
 	int (*kill)(const struct cgroup *cg);
 };
@@ -99,14 +100,16 @@ void cgroup_host_remove(struct cgroup_host *host);
 int cgroup_create(const struct cgroup_host *host, uint32_t hint, uint32_t slots,
                   const struct cgroup_limits *limits, struct cgroup *ret, struct err *err);
 int cgroup_attach(const struct cgroup *cg, pid_t pid, struct err *err);
-void cgroup_read_usage(struct cgroup *cg, struct cgroup_usage *ret);
-int cgroup_kill(struct cgroup *cg);
+void cgroup_read_usage(const struct cgroup *cg, struct cgroup_usage *ret);
+/* Nanoseconds of processor time so far. */
+uint64_t cgroup_read_cpu(const struct cgroup *cg);
+int cgroup_kill(const struct cgroup *cg);
 /* Removes the group; waits up to `wait_ms` for its last task to go. */
 int cgroup_remove(struct cgroup *cg, unsigned wait_ms);
 
 /*
- * A waiting box keeps no descriptors here: closes the group's directories; the calls that need
- * them open them again for as long as they last.
+ * A waiting box keeps no descriptors here: closes the group's directories. What is asked of it
+ * later goes by its name below the parents.
  */
 void cgroup_park(struct cgroup *cg);
 /* Opens `cgroup.procs` of each hierarchy, for a process that attaches itself; returns how many. */
@@ -122,6 +125,11 @@ bool cgroup_host_swapless(void);
 
 /* The group's directory that has this controller's files; FD_NONE when there is none. */
 int cgroup_dir(const struct cgroup *cg, enum cgroup_controller c);
+
+/* One value of a group, parked or not; key as in cgroup_read_key(), or NULL. */
+int cgroup_get(const struct cgroup *cg, enum cgroup_controller c, const char *file, const char *key,
+               uint64_t *ret);
+int cgroup_put(const struct cgroup *cg, enum cgroup_controller c, const char *file, uint64_t value);
 
 /* Small files below a directory fd, shared by the versions. */
 int cgroup_write(int dir, const char *file, uint64_t value);

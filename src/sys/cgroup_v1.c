@@ -47,19 +47,20 @@ static int set_limits(struct cgroup *cg, const struct cgroup_limits *l, struct e
 	return 0;
 }
 
+static uint64_t read_cpu(const struct cgroup *cg)
+{
+	uint64_t ns = 0;
+
+	(void)cgroup_get(cg, CGROUP_CPUACCT, "cpuacct.usage", NULL, &ns);
+	return ns;
+}
+
 static void read_usage(const struct cgroup *cg, struct cgroup_usage *ret)
 {
-	int memory = cgroup_dir(cg, CGROUP_MEMORY), pids = cgroup_dir(cg, CGROUP_PIDS);
-	int cpu = cgroup_dir(cg, CGROUP_CPUACCT);
-
-	if (memory >= 0) {
-		(void)cgroup_read_u64(memory, "memory.max_usage_in_bytes", &ret->memory_peak);
-		(void)cgroup_read_key(memory, "memory.oom_control", "oom_kill", &ret->oom_kills);
-	}
-	if (pids >= 0)
-		(void)cgroup_read_u64(pids, "pids.peak", &ret->pids_peak);
-	if (cpu >= 0)
-		(void)cgroup_read_u64(cpu, "cpuacct.usage", &ret->cpu_ns);
+	(void)cgroup_get(cg, CGROUP_MEMORY, "memory.max_usage_in_bytes", NULL, &ret->memory_peak);
+	(void)cgroup_get(cg, CGROUP_MEMORY, "memory.oom_control", "oom_kill", &ret->oom_kills);
+	(void)cgroup_get(cg, CGROUP_PIDS, "pids.peak", NULL, &ret->pids_peak);
+	ret->cpu_ns = read_cpu(cg);
 }
 
 /* v1 has no cgroup.kill; the death of the pid namespace's init takes every member along. */
@@ -69,4 +70,4 @@ static int kill_all(const struct cgroup *cg)
 	return 0;
 }
 
-const struct cgroup_ops cgroup_ops_v1 = { set_limits, read_usage, kill_all };
+const struct cgroup_ops cgroup_ops_v1 = { set_limits, read_usage, read_cpu, kill_all };

@@ -62,23 +62,27 @@ static int set_limits(struct cgroup *cg, const struct cgroup_limits *l, struct e
 	return 0;
 }
 
-static void read_usage(const struct cgroup *cg, struct cgroup_usage *ret)
+static uint64_t read_cpu(const struct cgroup *cg)
 {
-	int dir = cg->dirs[CGROUP_MEMORY];
 	uint64_t usec = 0;
 
-	(void)cgroup_read_u64(dir, "memory.peak", &ret->memory_peak); /* 5.19 */
-	(void)cgroup_read_key(dir, "memory.events", "oom_kill", &ret->oom_kills);
-	(void)cgroup_read_u64(dir, "pids.peak", &ret->pids_peak); /* 6.3 */
-	if (cgroup_read_key(dir, "cpu.stat", "usage_usec", &usec) == 0)
-		ret->cpu_ns = usec * 1000;
+	(void)cgroup_get(cg, CGROUP_MEMORY, "cpu.stat", "usage_usec", &usec);
+	return usec * 1000;
+}
+
+static void read_usage(const struct cgroup *cg, struct cgroup_usage *ret)
+{
+	(void)cgroup_get(cg, CGROUP_MEMORY, "memory.peak", NULL, &ret->memory_peak); /* 5.19 */
+	(void)cgroup_get(cg, CGROUP_MEMORY, "memory.events", "oom_kill", &ret->oom_kills);
+	(void)cgroup_get(cg, CGROUP_MEMORY, "pids.peak", NULL, &ret->pids_peak); /* 6.3 */
+	ret->cpu_ns = read_cpu(cg);
 }
 
 static int kill_all(const struct cgroup *cg)
 {
-	int r = cgroup_write(cg->dirs[CGROUP_MEMORY], "cgroup.kill", 1);
+	int r = cgroup_put(cg, CGROUP_MEMORY, "cgroup.kill", 1);
 
 	return r == -ENOENT ? 0 : r; /* 5.14 */
 }
 
-const struct cgroup_ops cgroup_ops_v2 = { set_limits, read_usage, kill_all };
+const struct cgroup_ops cgroup_ops_v2 = { set_limits, read_usage, read_cpu, kill_all };

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -131,4 +133,83 @@ Test(caps, without_the_right_to_drop_it_fails)
 	if (!may_drop())
 		cr_skip_test("needs root");
 	cr_expect(in_child(drop_twice) == 0);
+}
+
+/* ---- keeping some over exec ------------------------------------------------------------ */
+
+/* One in each half of the sets. */
+static const int kept[] = { CAP_SYS_ADMIN, CAP_AUDIT_READ };
+
+/* A user that is not root and has the capabilities, as in a user namespace of its own. */
+static int become_user(bool with_caps)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { 0 };
+
+	if (prctl(PR_SET_KEEPCAPS, with_caps, 0, 0, 0) < 0 || setresuid(65534, 65534, 65534) < 0)
+		return -1;
+	if (syscall(SYS_capget, &head, data) < 0)
+		return -1;
+	data[0].effective = data[0].permitted;
+	data[1].effective = data[1].permitted;
+	return (int)syscall(SYS_capset, &head, data);
+}
+
+/* The effective set of a program that is executed now must be exactly this. */
+static int exec_and_compare(const char *mask)
+{
+	char script[128];
+
+	(void)snprintf(script, sizeof(script), "grep -q '^CapEff:.%s$' /proc/self/status", mask);
+	(void)execl("/bin/sh", "sh", "-c", script, (char *)NULL);
+	return 103;
+}
+
+static int keep_and_exec(void)
+{
+	if (become_user(true) < 0)
+		return 102;
+	if (caps_keep_over_exec(kept, ELEMENTSOF(kept)) < 0)
+		return 104;
+	return exec_and_compare("0000002000200000");
+}
+
+static int keep_none_and_exec(void)
+{
+	if (become_user(true) < 0)
+		return 102;
+	if (caps_keep_over_exec(kept, 0) < 0)
+		return 104;
+	return exec_and_compare("0000000000000000");
+}
+
+Test(caps, the_kept_ones_and_no_others_survive_an_exec)
+{
+	if (!may_drop())
+		cr_skip_test("needs root");
+	cr_expect(in_child(keep_and_exec) == 0);
+	cr_expect(in_child(keep_none_and_exec) == 0);
+}
+
+static int keep_without_having(void)
+{
+	if (become_user(false) < 0)
+		return 102;
+	return caps_keep_over_exec(kept, ELEMENTSOF(kept)) == -EPERM ? 0 : 1;
+}
+
+static int keep_what_may_not_be_raised(void)
+{
+	if (become_user(true) < 0 ||
+	    prctl(PR_SET_SECUREBITS, 1 << 6 /* NO_CAP_AMBIENT_RAISE */, 0, 0, 0) < 0)
+		return 102;
+	return caps_keep_over_exec(kept, ELEMENTSOF(kept)) == -EPERM ? 0 : 1;
+}
+
+Test(caps, what_nobody_has_cannot_be_kept)
+{
+	if (!may_drop())
+		cr_skip_test("needs root");
+	cr_expect(in_child(keep_without_having) == 0);
+	cr_expect(in_child(keep_what_may_not_be_raised) == 0);
 }

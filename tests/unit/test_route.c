@@ -461,3 +461,256 @@ Test(route, an_exhausted_arena_is_not_blamed_on_the_request)
 	}
 	cr_expect(ok);
 }
+
+/* ---- boxes that wait --------------------------------------------------------------------- */
+
+Test(route, each_language_waits_in_its_own_way)
+{
+	static const struct {
+		enum language language;
+		const char *exec, *argv[10];
+	} rows[] = {
+		{ LANGUAGE_PYTHON,
+		  "/opt/python3",
+		  { "python3", "-I", "-B", "-u", "/etc/brig/zygote.py", "serve",
+		    "/etc/brig/zygote.so", "3", "json" } },
+		{ LANGUAGE_JAVASCRIPT, "/opt/node", { "node", "/etc/brig/warm.cjs", "5", "json" } },
+		{ LANGUAGE_SHELL, "/opt/bash", { "bash", "json" } },
+	};
+
+	for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+		CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
+		const char *modules[] = { "json" };
+		struct err err = { 0 };
+		struct request req;
+		struct plan p;
+		size_t n = 0;
+
+		request_of(&req, rows[i].language);
+		req.args = modules;
+		req.n_args = 1;
+		cr_assert(route_warm(&req, &fake, &a, &p, &err) == 0, "%s", err.msg);
+		cr_expect_str_eq(p.exec, rows[i].exec);
+		cr_expect_str_eq(p.cwd, "/workspace");
+		for (; rows[i].argv[n]; n++)
+			cr_assert(n < p.n_argv && streq(p.argv[n], rows[i].argv[n]), "%zu", n);
+		cr_expect(p.n_argv == n);
+	}
+}
+
+Test(route, a_waiting_box_has_the_runners_and_nothing_of_a_request)
+{
+	static const char *const runners[] = { "/etc/brig/run.cjs", "/etc/brig/warm.cjs",
+		                               "/etc/brig/zygote.py", "/etc/brig/zygote.so" };
+	CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
+	struct request_file files[] = { { "secret", STR("secret"), false } };
+	struct request req;
+	struct plan p;
+
+	request_of(&req, LANGUAGE_PYTHON);
+	req.files = files;
+	req.n_files = 1;
+	cr_assert(route_warm(&req, &fake, &a, &p, NULL) == 0);
+	for (size_t i = 0; i < ELEMENTSOF(runners); i++) {
+		const struct fs_op *op = fs_of(&p, runners[i]);
+
+		cr_assert(op && op->kind == FS_OP_FILE, "%s", runners[i]);
+		cr_expect(op->mode == 0444 && op->owner == 0 && op->data.n > 100);
+		cr_expect(fs_of(&p, "/etc/brig") < op, "its folder comes first");
+	}
+	for (size_t i = 0; i < p.n_fs; i++) {
+		cr_expect(!str_has_prefix(p.fs[i].path, "/workspace/"), "%s", p.fs[i].path);
+		cr_expect(p.fs[i].data.p != req.code.p && p.fs[i].data.p != files[0].data.p);
+	}
+}
+
+static bool same_op(const struct fs_op *a, const struct fs_op *b)
+{
+	return a && b && a->kind == b->kind && a->mode == b->mode && a->owner == b->owner &&
+	       a->noexec == b->noexec && a->optional == b->optional && !a->source == !b->source &&
+	       (!a->source || streq(a->source, b->source));
+}
+
+/* Every step of `a` that is no runner, script or file of a request is one of `b` too. */
+static void expect_same_fs(const struct plan *a, const struct plan *b)
+{
+	for (size_t i = 0; i < a->n_fs; i++) {
+		const char *path = a->fs[i].path;
+
+		if (!str_has_prefix(path, "/etc/brig") && !str_has_prefix(path, "/workspace/"))
+			cr_expect(same_op(&a->fs[i], fs_of(b, path)), "%s", path);
+	}
+}
+
+static void expect_same_confinement(const struct plan *a, const struct plan *b, uint64_t more_files)
+{
+	cr_expect(a->layers == b->layers && a->required == b->required);
+	cr_expect(a->init_id == b->init_id && a->code_id == b->code_id);
+	cr_expect(a->host_id_base == b->host_id_base && a->host_id_slots == b->host_id_slots);
+	cr_expect(a->loopback == b->loopback && streq(a->hostname, b->hostname));
+	cr_expect(a->seccomp == b->seccomp && a->n_seccomp == b->n_seccomp);
+	cr_expect(streq(a->seccomp_id, b->seccomp_id));
+	cr_expect(a->memory_bytes == b->memory_bytes && a->pids == b->pids);
+	cr_expect(a->cpu_milli == b->cpu_milli && a->cpu_ms == b->cpu_ms);
+	cr_expect(a->scratch_bytes == b->scratch_bytes && a->scratch_inodes == b->scratch_inodes);
+	cr_assert(a->n_rules == b->n_rules && a->n_rlimits == b->n_rlimits);
+	for (size_t i = 0; i < a->n_rules; i++)
+		cr_expect(access_of(b, a->rules[i].path) == a->rules[i].access, "%s",
+		          a->rules[i].path);
+	for (size_t i = 0; i < a->n_rlimits; i++)
+		cr_expect(rlimit_of(b, a->rlimits[i].resource) ==
+		                  a->rlimits[i].value + (a->rlimits[i].resource == RLIMIT_NOFILE
+		                                                 ? more_files
+		                                                 : 0),
+		          "%u", a->rlimits[i].resource);
+}
+
+/* A box that waited is no weaker than one that was made for the request. */
+Test(route, a_waiting_box_is_confined_like_any_other)
+{
+	static struct plan_store store;
+	struct image host = { "host", image_host.add, fake_find };
+
+	for (unsigned l = LANGUAGE_NONE + 1; l < LANGUAGE_COUNT; l++) {
+		for (unsigned level = 0; level < LEVEL_COUNT; level++) {
+			CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
+			CLEANUP_BUF struct buf b = BUF_INIT(PLAN_BYTES_MAX);
+			struct err err = { 0 };
+			struct plan cold, warm, read;
+			struct request req;
+
+			request_of(&req, (enum language)l);
+			req.level = (enum level)level;
+			req.network = level ? NETWORK_NONE : NETWORK_LOOPBACK;
+			req.limits.pids = 7 + level;
+			cr_assert(route_plan(&req, &host, &a, &cold, &err) == 0, "%s", err.msg);
+			cr_assert(route_warm(&req, &host, &a, &warm, &err) == 0, "%s", err.msg);
+			/* where the program reports is one more open file of its own */
+			expect_same_confinement(&cold, &warm, l != LANGUAGE_SHELL);
+			expect_same_fs(&cold, &warm);
+			expect_same_fs(&warm, &cold);
+			cr_assert(plan_encode(&warm, &b) == 0);
+			cr_expect(plan_decode(b.data, b.len, &store, &read, &err) == 0, "%s",
+			          err.msg);
+		}
+	}
+}
+
+Test(route, a_waiting_box_takes_all_the_modules_and_environment_of_a_request)
+{
+	static const char *args[REQUEST_ARGS_MAX], *env[REQUEST_ENV_MAX];
+	CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
+	struct err err = { 0 };
+	struct request req;
+	struct plan p;
+
+	for (size_t i = 0; i < REQUEST_ARGS_MAX; i++)
+		args[i] = "module";
+	for (size_t i = 0; i < REQUEST_ENV_MAX; i++)
+		env[i] = "X=y";
+	for (unsigned l = LANGUAGE_NONE + 1; l < LANGUAGE_COUNT; l++) {
+		CLEANUP_BUF struct buf b = BUF_INIT(PLAN_BYTES_MAX);
+
+		request_of(&req, (enum language)l);
+		req.args = args;
+		req.n_args = REQUEST_ARGS_MAX;
+		req.env = env;
+		req.n_env = REQUEST_ENV_MAX;
+		cr_assert(route_warm(&req, &fake, &a, &p, &err) == 0, "%s", err.msg);
+		cr_expect_str_eq(p.argv[p.n_argv - 1], "module");
+		cr_expect(has_env(&p, "HOME=/tmp") && has_env(&p, "X=y"));
+		cr_expect(plan_encode(&p, &b) == 0);
+	}
+}
+
+Test(route, a_waiting_box_is_refused_like_any_other)
+{
+	static const struct {
+		const struct image *image;
+		enum tier tier;
+		int r;
+		enum err_code code;
+	} rows[] = {
+		{ &fake, TIER_DOCKER, -EOPNOTSUPP, ERR_UNSUPPORTED },
+		{ &fake, TIER_AIO, -EOPNOTSUPP, ERR_UNSUPPORTED },
+		{ &empty, TIER_AUTO, -ENOENT, ERR_NOT_FOUND },
+		{ &broken, TIER_AUTO, -EIO, ERR_IO },
+	};
+
+	for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+		CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
+		struct err err = { 0 };
+		struct request req;
+		struct plan p = { .pids = 4711 };
+
+		request_of(&req, LANGUAGE_JAVASCRIPT);
+		req.tier = rows[i].tier;
+		cr_expect(route_warm(&req, rows[i].image, &a, &p, &err) == rows[i].r, "%zu", i);
+		cr_expect(err.code == rows[i].code, "%zu: %s", i, err.msg);
+		cr_expect(rows[i].code != ERR_NOT_FOUND || strstr(err.remedy, "nodejs"));
+		cr_expect(p.pids == 4711, "*ret was touched");
+	}
+}
+
+Test(route, the_script_s_name_is_the_request_s_or_the_language_s)
+{
+	static const char *const names[] = { NULL, "main.py", "main.js", "main.sh" };
+	struct request req;
+
+	for (unsigned l = LANGUAGE_NONE + 1; l < LANGUAGE_COUNT; l++) {
+		request_of(&req, (enum language)l);
+		cr_expect_str_eq(route_script(&req), names[l]);
+		req.name = "job.txt";
+		cr_expect_str_eq(route_script(&req), "job.txt");
+	}
+}
+
+Test(route, a_command_is_program_script_arguments_and_environment_only)
+{
+	CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
+	const char *args[] = { "-x", "", "two words" }, *env[] = { "HOME=/workspace", "A=1" };
+	const char *argv[] = { "bash", "/workspace/job.sh", "-x", "", "two words" };
+	struct plan warm = { .exec = "/opt/other/bash", .pids = 1, .layers = LAYERS_ALL };
+	struct request req;
+	struct plan p;
+
+	request_of(&req, LANGUAGE_SHELL);
+	req.name = "job.sh";
+	req.args = args;
+	req.n_args = 3;
+	req.env = env;
+	req.n_env = 2;
+	cr_assert(route_command(&req, &warm, &a, &p, NULL) == 0);
+	cr_expect_str_eq(p.exec, "/opt/other/bash");
+	cr_assert(p.n_argv == ELEMENTSOF(argv));
+	for (size_t i = 0; i < ELEMENTSOF(argv); i++)
+		cr_expect_str_eq(p.argv[i], argv[i]);
+	cr_expect(has_env(&p, "HOME=/workspace") && has_env(&p, "A=1") &&
+	          has_env(&p, "LANG=C.UTF-8"));
+	cr_expect(!has_env(&p, "HOME=/tmp"));
+	cr_expect(!p.n_fs && !p.n_rules && !p.n_rlimits && !p.layers && !p.pids && !p.n_seccomp);
+}
+
+Test(route, an_exhausted_arena_stops_a_command_and_a_waiting_box)
+{
+	struct plan warm = { .exec = "/opt/bash" };
+	struct image host = { "host", image_host.add, fake_find };
+	unsigned done = 0;
+	struct request req;
+
+	request_of(&req, LANGUAGE_SHELL);
+	for (size_t max = 0; done != 3 && max < MIB; max += 16) {
+		for (unsigned which = 1; which <= 2; which++) {
+			CLEANUP_ARENA struct arena a = ARENA_INIT(max);
+			struct err err = { 0 };
+			struct plan p;
+			int r = which == 1 ? route_command(&req, &warm, &a, &p, &err)
+			                   : route_warm(&req, &host, &a, &p, &err);
+
+			done |= r == 0 ? which : 0;
+			cr_assert(r == 0 || (r == -ENOMEM && err.code == ERR_LIMIT), "%zu: %d %s",
+			          max, r, err.msg);
+		}
+	}
+	cr_expect(done == 3);
+}
