@@ -62,6 +62,7 @@ struct box_order {
 	const int *fds;  /* LAUNCH_FDS of them, FD_NONE where none was given */
 	int zygote_sock; /* FD_NONE: init forks the code's process */
 	bool send_plan;  /* the zygote was started with another one */
+	bool hurry;
 };
 
 /* Makes the box and its cgroup. On success *ret is filled and *reply says STARTED. */

@@ -141,7 +141,8 @@ static int start_box(struct launcher *l, const struct launch_call *call,
 	struct box *b = &l->boxes[index_of(call->id)];
 	struct box_order order = { .slot = call->slot,
 		                   .fds = fds,
-		                   .send_plan = call->zygote && call->plan != call->zygote };
+		                   .send_plan = call->zygote && call->plan != call->zygote,
+		                   .hurry = call->hurry };
 	struct err *err = &reply->err;
 	int r;
 
@@ -193,7 +194,7 @@ static int add_zygote(struct launcher *l, uint32_t plan, struct err *err)
 		i++;
 	if (i == ZYGOTES_MAX)
 		return err_set(err, ERR_LIMIT, EAGAIN, "too many zygotes");
-	r = zygote_start(&l->kept[plan], plan, &l->zygotes[i], err);
+	r = zygote_start(&l->kept[plan], plan, l->host.proc_fd, &l->zygotes[i], err);
 	if (r < 0)
 		return r;
 	r = observe(l, l->zygotes[i].sock, TAG_ZYGOTE, i);

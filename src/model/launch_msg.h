@@ -62,6 +62,7 @@ struct launch_call {
 	uint32_t fds;    /* LAUNCH_FD_BITs of the attached descriptors */
 	uint32_t zygote; /* KEEP: the plan's program is one; START: fork the plan's `zygote` - 1 */
 	uint32_t watch;  /* START: as if WATCH followed */
+	uint32_t hurry;  /* START: somebody waits for it: a zygote's child need not warm up */
 };
 
 struct launch_usage {
@@ -144,6 +145,7 @@ struct box_report {
 struct zygote_call {
 	uint32_t has_plan; /* the last descriptor is a plan; else the zygote's own */
 	uint32_t n_cgroup;
+	uint32_t hurry;
 };
 
 enum { ZYGOTE_FD_INIT = 0, ZYGOTE_FD_CONTROL, ZYGOTE_FD_WAIT, ZYGOTE_FD_CGROUP };
@@ -151,6 +153,7 @@ enum { ZYGOTE_FD_INIT = 0, ZYGOTE_FD_CONTROL, ZYGOTE_FD_WAIT, ZYGOTE_FD_CGROUP }
 /* Descriptors of a zygote. */
 #define ZYGOTE_SOCKET_FD 3
 #define ZYGOTE_PLAN_FD   4
+#define ZYGOTE_PROC_FD   5 /* its own directory of the host's /proc */
 
 /* Descriptors of brig-init. */
 #define INIT_CONTROL_FD 3

@@ -252,7 +252,8 @@ static int send_order(struct pool *p, struct box *b, const struct plan *own_plan
 	struct launch_call call = { .kind = LAUNCH_START,
 		                    .id = b->id,
 		                    .plan = own_plan ? 0 : b->shape + 1,
-		                    .zygote = s->zygote ? b->shape + 1 : 0 };
+		                    .zygote = s->zygote ? b->shape + 1 : 0,
+		                    .hurry = p->queued.n > 0 };
 	int theirs[LAUNCH_FDS], r;
 
 	for (int i = 0; i < LAUNCH_FDS; i++)

@@ -196,6 +196,11 @@ int brig_serve(int sock, void *before, void *after_parent, void *after_child)
 	return n == 0 ? 1 : -1;
 }
 
+int brig_hurry(void)
+{
+	return 0;
+}
+
 int brig_wait(void *buf, size_t size, int *report)
 {
 	int fds[4], n;

@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pool with the test in the place of the launcher and of the boxes: what it orders, what a
+ * request gets when things go wrong, and what it believes of a box. Nothing is started.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "pool/pool_impl.h"
+#include "sys/sock.h"
+
+#define BOXES 6
+
+static struct pool *pool;
+static int launcher = FD_NONE; /* our end: we are the launcher */
+static struct request request;
+static struct result res;
+static struct err err;
+static unsigned told; /* how often a result came */
+
+/* The box that the test is. */
+static struct {
+	char root[64];
+	int control, in, out, errout, report;
+	char message[8192];
+} box;
+
+static void setup(void)
+{
+	int pair[2];
+
+	cr_assert(sock_pair(pair) == 0);
+	pool = calloc(1, sizeof(*pool));
+	cr_assert(pool);
+	launcher = pair[1];
+	pool->launcher.sock = pair[0];
+	cr_assert(fcntl(pair[0], F_SETFL, O_NONBLOCK) == 0);
+	pool->epoll = epoll_create1(EPOLL_CLOEXEC);
+	pool->starting = NO_BOX;
+	pool->arena = ARENA_INIT(16 * MIB);
+	pool->boxes_max = BOXES;
+	pool->queue_max = 2;
+	pool->acquire_ms = 10000;
+	cgroup_host_none(&pool->cgroups);
+	pool->boxes = calloc(BOXES, sizeof(*pool->boxes));
+	pool->free = calloc(BOXES, sizeof(*pool->free));
+	for (unsigned i = 0; i < BOXES; i++) {
+		pool->boxes[i].id = LAUNCH_BOXES_MAX + i;
+		pool->free[pool->n_free++] = i;
+	}
+	cr_assert(pool_observe(pool, pair[0], EPOLLIN, TAG_LAUNCHER, 0) == 0);
+	request_init(&request);
+	request.language = LANGUAGE_SHELL;
+	request.code = STR("echo\n");
+	result_init(&res);
+	box.control = box.in = box.out = box.errout = box.report = FD_NONE;
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
+{
+	(void)st;
+	(void)kind;
+	(void)where;
+	return remove(path);
+}
+
+static void teardown(void)
+{
+	launcher = fd_close(launcher);
+	pool_close(pool);
+	result_done(&res);
+	if (*box.root)
+		(void)nftw(box.root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+TestSuite(pool_unit, .init = setup, .fini = teardown, .timeout = 30);
+
+static void on_done(void *data, struct result *r)
+{
+	cr_expect(data == &told && r == &res);
+	told++;
+}
+
+static int submit(const struct request *req, struct pool_call **ret)
+{
+	return pool_submit(pool, req, &res, on_done, &told, ret, &err);
+}
+
+static void turn(void)
+{
+	pool->tick_ns = 0; /* every turn looks at the time */
+	cr_expect(pool_turn(pool, 0) == 0);
+}
+
+static void answer(enum launch_kind kind, uint64_t id)
+{
+	struct launch_reply reply = { .kind = kind, .id = id };
+
+	if (kind == LAUNCH_FAILED)
+		(void)err_set(&reply.err, ERR_SETUP, EPERM, "clone");
+	cr_assert(sock_send(launcher, &reply, sizeof(reply), NULL, 0) == 0);
+	turn();
+}
+
+/* What the launcher is told next; false: nothing. */
+static bool told_launcher(struct launch_call *ret)
+{
+	struct sock_msg m;
+	int r = sock_recv(launcher, ret, sizeof(*ret), MSG_DONTWAIT, &m);
+
+	if (r < 0)
+		return false;
+	sock_msg_close(&m);
+	return true;
+}
+
+/* A kind of box that the launcher knows. */
+static void add_shape(enum language language, unsigned min)
+{
+	struct pool_shape shape = { .like = request, .min = min, .max = min };
+	struct launch_call call;
+	size_t index = 99;
+
+	shape.like.language = language;
+	cr_assert(pool_add_shape(pool, &shape, &index, &err) == 0, "%s", err.msg);
+	cr_assert(index == 0);
+	cr_assert(told_launcher(&call) && call.kind == LAUNCH_KEEP && call.plan == 0);
+	cr_expect(call.zygote == (language == LANGUAGE_PYTHON));
+	answer(LAUNCH_KEPT, 0);
+}
+
+/* ---- orders ------------------------------------------------------------------------------ */
+
+Test(pool_unit, a_language_without_boxes_is_refused)
+{
+	add_shape(LANGUAGE_SHELL, 0);
+	request.language = LANGUAGE_JAVASCRIPT;
+	cr_expect(submit(&request, NULL) == -EOPNOTSUPP);
+	cr_expect(err.code == ERR_UNSUPPORTED && strstr(err.msg, "javascript"), "%s", err.msg);
+	turn();
+	cr_expect(told == 0);
+}
+
+Test(pool_unit, there_is_an_end_to_the_kinds_of_boxes)
+{
+	struct pool_shape shape = { .like = request };
+	size_t index;
+
+	for (size_t i = 0; i < POOL_SHAPES_MAX; i++)
+		cr_assert(pool_add_shape(pool, &shape, &index, &err) == 0 && index == i);
+	cr_expect(pool_add_shape(pool, &shape, &index, &err) == -E2BIG);
+	cr_expect(err.code == ERR_LIMIT);
+}
+
+Test(pool_unit, nothing_is_ordered_before_the_launcher_knows_the_plan)
+{
+	struct pool_shape shape = { .like = request, .min = 2 };
+	struct launch_call call;
+	size_t index;
+
+	cr_assert(pool_add_shape(pool, &shape, &index, &err) == 0);
+	cr_expect(told_launcher(&call) && call.kind == LAUNCH_KEEP);
+	turn();
+	cr_expect(!told_launcher(&call));
+	answer(LAUNCH_KEPT, 0);
+	for (unsigned i = 0; i < 2; i++) {
+		cr_assert(told_launcher(&call) && call.kind == LAUNCH_START);
+		cr_expect(call.plan == 1 && call.zygote == 0 && call.once == 0 && call.watch == 0);
+		cr_expect(call.fds == LAUNCH_FD_BIT(CONTROL));
+	}
+	cr_expect(!told_launcher(&call), "more than the minimum");
+}
+
+/* The launcher finds a box by its id modulo a constant. */
+Test(pool_unit, no_two_boxes_have_one_id)
+{
+	uint64_t seen[4] = { 0 };
+	struct launch_call call;
+
+	add_shape(LANGUAGE_SHELL, 4);
+	for (unsigned i = 0; i < 4; i++) {
+		cr_assert(told_launcher(&call) && call.kind == LAUNCH_START);
+		seen[i] = call.id;
+		for (unsigned k = 0; k < i; k++)
+			cr_expect(seen[k] % LAUNCH_BOXES_MAX != call.id % LAUNCH_BOXES_MAX);
+	}
+	answer(LAUNCH_FAILED, seen[0]);
+	cr_expect(!box_of(pool, seen[0]), "a box that is gone has no name");
+	cr_expect(box_of(pool, seen[1]) && !box_of(pool, seen[1] + LAUNCH_BOXES_MAX));
+}
+
+Test(pool_unit, answers_about_nobody_are_ignored)
+{
+	static const uint64_t ids[] = {
+		0, 3, LAUNCH_BOXES_MAX - 1, LAUNCH_BOXES_MAX + BOXES, LAUNCH_BOXES_MAX, UINT64_MAX
+	};
+
+	add_shape(LANGUAGE_SHELL, 0);
+	for (size_t i = 0; i < ELEMENTSOF(ids); i++) {
+		answer(LAUNCH_STARTED, ids[i]);
+		answer(LAUNCH_ENDED, ids[i]);
+		answer(LAUNCH_NONE, ids[i]);
+		answer((enum launch_kind)77, ids[i]);
+	}
+	cr_expect(pool->n_free == BOXES && pool->shapes[0].n_starting == 0);
+}
+
+/* ---- requests that wait ------------------------------------------------------------------ */
+
+Test(pool_unit, whoever_waits_hears_that_the_box_failed)
+{
+	struct launch_call call;
+
+	add_shape(LANGUAGE_SHELL, 0);
+	cr_assert(submit(&request, NULL) == 0);
+	cr_assert(told_launcher(&call) && call.kind == LAUNCH_START);
+	cr_expect(told == 0);
+	answer(LAUNCH_FAILED, call.id);
+	cr_expect(told == 1 && res.state == RUN_SETUP_FAILED);
+	cr_expect(res.error.code == ERR_SETUP && strstr(res.error.msg, "clone"));
+	cr_expect(pool->n_free == BOXES && pool->queued.n == 0);
+	cr_expect(strlen(res.execution_id) == 26);
+}
+
+Test(pool_unit, a_box_that_ends_before_it_is_ready_failed)
+{
+	struct launch_call call;
+
+	add_shape(LANGUAGE_SHELL, 0);
+	cr_assert(submit(&request, NULL) == 0);
+	cr_assert(told_launcher(&call));
+	answer(LAUNCH_ENDED, call.id);
+	cr_expect(told == 1 && res.state == RUN_SETUP_FAILED && res.error.code == ERR_SETUP);
+}
+
+Test(pool_unit, the_queue_has_an_end)
+{
+	struct result other;
+
+	result_init(&other);
+	add_shape(LANGUAGE_SHELL, 0);
+	cr_assert(submit(&request, NULL) == 0);
+	cr_assert(pool_submit(pool, &request, &res, on_done, &told, NULL, &err) == 0);
+	cr_expect(pool_submit(pool, &request, &other, on_done, &told, NULL, &err) == -EAGAIN);
+	cr_expect(err.code == ERR_LIMIT && err.remedy[0]);
+	cr_expect(pool->queued.n == 2);
+	result_done(&other);
+}
+
+Test(pool_unit, nobody_waits_for_ever)
+{
+	add_shape(LANGUAGE_SHELL, 0);
+	cr_assert(submit(&request, NULL) == 0);
+	turn();
+	cr_expect(told == 0);
+	pool->acquire_ms = 0;
+	turn();
+	cr_expect(told == 1 && res.state == RUN_SETUP_FAILED);
+	cr_expect(res.error.code == ERR_LIMIT && res.error.sys == ETIMEDOUT);
+}
+
+Test(pool_unit, a_waiting_request_can_be_cancelled)
+{
+	struct pool_call *call;
+
+	add_shape(LANGUAGE_SHELL, 0);
+	cr_assert(submit(&request, &call) == 0);
+	pool_cancel(pool, call);
+	cr_expect(told == 0, "not from inside the call");
+	turn();
+	cr_expect(told == 1 && res.state == RUN_CANCELLED && res.error.code == ERR_NONE);
+	turn();
+	cr_expect(told == 1 && pool->queued.n == 0);
+}
+
+Test(pool_unit, a_request_that_fits_no_box_gets_one_of_its_own)
+{
+	struct request other = request;
+	struct launch_call call;
+
+	add_shape(LANGUAGE_SHELL, 0);
+	other.limits.memory_bytes /= 2;
+	cr_assert(submit(&other, NULL) == 0);
+	cr_assert(told_launcher(&call) && call.kind == LAUNCH_START);
+	cr_expect(call.plan == 0, "not the plan that is kept");
+	cr_expect(call.fds == (LAUNCH_FD_BIT(PLAN) | LAUNCH_FD_BIT(CONTROL)));
+	cr_expect(pool->boxes[call.id % LAUNCH_BOXES_MAX].plan->memory_bytes ==
+	          other.limits.memory_bytes);
+	answer(LAUNCH_FAILED, call.id);
+	cr_expect(told == 1 && res.state == RUN_SETUP_FAILED);
+}
+
+/* Wall time and the kept output are not the box's. */
+Test(pool_unit, what_is_not_the_box_s_needs_no_other_box)
+{
+	struct request other = request;
+	struct launch_call call;
+
+	add_shape(LANGUAGE_SHELL, 0);
+	other.limits.timeout_ms /= 2;
+	other.limits.output_bytes /= 2;
+	cr_assert(submit(&other, NULL) == 0);
+	cr_expect(told_launcher(&call) && call.plan == 1);
+}
+
+Test(pool_unit, a_pool_without_its_launcher_takes_nothing)
+{
+	add_shape(LANGUAGE_SHELL, 2);
+	launcher = fd_close(launcher);
+	for (unsigned i = 0; i < 3; i++)
+		(void)pool_turn(pool, 0);
+	cr_expect(pool->lost && pool->n_free == BOXES && pool->starting == NO_BOX);
+	cr_expect(submit(&request, NULL) == -EPIPE && err.code == ERR_INTERNAL);
+	cr_expect(pool_turn(pool, 0) == -EPIPE);
+}
+
+/* ---- a run ------------------------------------------------------------------------------- */
+
+/* A box that waits, and that is this test. */
+static struct box *wait_in_box(void)
+{
+	uint32_t index = pool->free[--pool->n_free];
+	struct box *b = &pool->boxes[index];
+	struct shape *s = &pool->shapes[0];
+	int pair[2];
+
+	cr_assert(sock_pair(pair) == 0);
+	(void)snprintf(box.root, sizeof(box.root), "/tmp/unit-pool-XXXXXX");
+	cr_assert(mkdtemp(box.root));
+	box.control = pair[1];
+	b->control = pair[0];
+	b->workspace = open(box.root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	b->in = b->out = b->errout = b->report = FD_NONE;
+	b->plan = &s->plan;
+	b->code_pid = getpid();
+	b->code_uid = geteuid();
+	b->state = WARM_READY;
+	s->ready[s->n_ready++] = index;
+	cr_assert(pool_observe(pool, b->control, EPOLLIN, TAG_CONTROL, index) == 0);
+	return b;
+}
+
+/* Takes the run as the box does; returns the length of its message. */
+static size_t take_run(size_t n_fds)
+{
+	struct sock_msg m;
+
+	cr_assert(sock_recv(box.control, box.message, sizeof(box.message), MSG_DONTWAIT, &m) == 0);
+	cr_assert(m.len > 1 && box.message[0] == BOX_RUN);
+	cr_assert(m.n_fds == n_fds, "%zu descriptors", m.n_fds);
+	box.in = fd_take(&m.fds[0]);
+	box.out = fd_take(&m.fds[1]);
+	box.errout = fd_take(&m.fds[2]);
+	box.report = n_fds > 3 ? fd_take(&m.fds[3]) : FD_NONE;
+	return m.len;
+}
+
+static void say(const char *json)
+{
+	CLEANUP_BUF struct buf b = BUF_INIT(MIB);
+
+	cr_assert(report_frame(&b, json, strlen(json)) == 0);
+	cr_assert(write(box.report, b.data, b.len) == (ssize_t)b.len);
+}
+
+static void exit_with(int status)
+{
+	struct box_report rep = { .kind = BOX_EXITED, .wait_status = status };
+
+	cr_assert(sock_send(box.control, &rep, sizeof(rep), NULL, 0) == 0);
+}
+
+static bool kill_ordered(uint64_t id)
+{
+	struct launch_call call;
+
+	while (told_launcher(&call))
+		if (call.kind == LAUNCH_KILL && call.id == id)
+			return true;
+	return false;
+}
+
+Test(pool_unit, a_program_that_says_done_has_its_result_before_its_box_is_gone)
+{
+	const char *args[] = { "a\"b" }, *env[] = { "K=v" };
+	struct box *b;
+	uint64_t id;
+	size_t n;
+
+	add_shape(LANGUAGE_PYTHON, 0);
+	b = wait_in_box();
+	id = b->id;
+	request.language = LANGUAGE_PYTHON;
+	request.args = args;
+	request.env = env;
+	request.n_args = request.n_env = 1;
+	cr_assert(submit(&request, NULL) == 0, "%s", err.msg);
+	n = take_run(4);
+	cr_expect(n < sizeof(box.message));
+	cr_expect_str_eq(box.message + 1, "{\"path\":\"/workspace/main.py\",\"argv\":[\"a\\\"b\"],"
+	                                  "\"env\":[\"K=v\"]}");
+	cr_expect(faccessat(b->workspace, "main.py", R_OK, 0) == 0, "the script is there");
+	cr_assert(write(box.out, "hello", 5) == 5 && write(box.errout, "oops", 4) == 4);
+	say("{\"output\":{\"text/plain\":\"42\"}}");
+	say("{\"done\":{\"exit\":0,\"value\":\"42\"}}");
+	turn();
+	turn();
+	cr_expect(told == 1 && res.state == RUN_FINISHED && res.exit_code == 0);
+	cr_expect(res.out.len == 5 && memcmp(res.out.data, "hello", 5) == 0);
+	cr_expect(res.errout.len == 4 && res.value && streq(res.value, "42"));
+	cr_expect(res.outputs.len > 0 && kill_ordered(id));
+	cr_expect(pool->n_free == BOXES - 1, "its place is not free yet");
+	answer(LAUNCH_ENDED, id);
+	cr_expect(pool->n_free == BOXES && told == 1);
+}
+
+/* User code can say what it likes; init cannot be made to lie. */
+Test(pool_unit, how_a_program_ended_counts_more_than_what_it_said)
+{
+	add_shape(LANGUAGE_PYTHON, 0);
+	(void)wait_in_box();
+	request.language = LANGUAGE_PYTHON;
+	cr_assert(submit(&request, NULL) == 0);
+	(void)take_run(4);
+	exit_with(3 << 8);
+	turn();
+	cr_expect(told == 1 && res.state == RUN_FAILED && res.has_exit_code && res.exit_code == 3);
+}
+
+Test(pool_unit, rubbish_in_the_report_only_spoils_itself)
+{
+	add_shape(LANGUAGE_PYTHON, 0);
+	(void)wait_in_box();
+	request.language = LANGUAGE_PYTHON;
+	cr_assert(submit(&request, NULL) == 0);
+	(void)take_run(4);
+	say("rubbish");
+	say("{\"done\":{\"exit\":0,\"value\":\"late\"}}");
+	turn();
+	turn();
+	cr_expect(told == 0, "the run goes on");
+	exit_with(SIGSEGV);
+	turn();
+	cr_expect(told == 1 && res.state == RUN_KILLED && res.signal == SIGSEGV);
+	cr_expect(!res.value && !res.has_exit_code);
+}
+
+/* Exec, its words, its environment, each ended by NUL. */
+Test(pool_unit, a_shell_is_told_its_command_and_has_no_report)
+{
+	struct box_run run;
+	size_t n, nuls = 0;
+
+	add_shape(LANGUAGE_SHELL, 0);
+	(void)wait_in_box();
+	cr_assert(submit(&request, NULL) == 0, "%s", err.msg);
+	n = take_run(3);
+	memcpy(&run, box.message + 1, sizeof(run));
+	for (size_t i = 1 + sizeof(run); i < n; i++)
+		nuls += !box.message[i];
+	cr_expect(run.n_argv == 3 && nuls == run.n_argv + run.n_env);
+	cr_expect(box.message[n - 1] == '\0');
+	exit_with(0);
+	turn();
+	cr_expect(told == 1 && res.state == RUN_FINISHED);
+}
+
+Test(pool_unit, a_box_that_cannot_start_the_program_is_told_apart)
+{
+	struct box_report rep = { .kind = BOX_FAILED };
+	struct box *b;
+
+	add_shape(LANGUAGE_SHELL, 0);
+	b = wait_in_box();
+	cr_assert(submit(&request, NULL) == 0);
+	(void)take_run(3);
+	(void)err_set(&rep.err, ERR_SETUP, ENOEXEC, "execute");
+	cr_assert(sock_send(box.control, &rep, sizeof(rep), NULL, 0) == 0);
+	turn();
+	cr_expect(told == 1 && res.state == RUN_SETUP_FAILED && res.error.sys == ENOEXEC);
+	cr_expect(kill_ordered(b->id));
+}
+
+Test(pool_unit, a_half_message_from_a_box_is_none)
+{
+	struct box_report rep = { .kind = BOX_EXITED };
+
+	add_shape(LANGUAGE_SHELL, 0);
+	(void)wait_in_box();
+	cr_assert(submit(&request, NULL) == 0);
+	(void)take_run(3);
+	cr_assert(sock_send(box.control, &rep, 8, NULL, 0) == 0);
+	turn();
+	cr_expect(told == 0);
+}
+
+Test(pool_unit, a_run_that_is_stopped_is_over_when_everything_is_gone)
+{
+	struct pool_call *call;
+	struct box *b;
+	uint64_t id;
+
+	add_shape(LANGUAGE_SHELL, 0);
+	b = wait_in_box();
+	id = b->id;
+	cr_assert(submit(&request, &call) == 0);
+	(void)take_run(3);
+	pool_cancel(pool, call);
+	turn();
+	cr_expect(told == 0 && kill_ordered(id));
+	answer(LAUNCH_ENDED, id);
+	cr_expect(told == 1 && res.state == RUN_CANCELLED);
+}
+
+Test(pool_unit, the_wall_time_is_the_request_s)
+{
+	struct box *b;
+
+	add_shape(LANGUAGE_SHELL, 0);
+	b = wait_in_box();
+	request.limits.timeout_ms = 1;
+	cr_assert(submit(&request, NULL) == 0);
+	(void)take_run(3);
+	(void)usleep(3000);
+	turn();
+	cr_expect(kill_ordered(b->id));
+	answer(LAUNCH_ENDED, b->id);
+	cr_expect(told == 1 && res.state == RUN_TIMED_OUT && res.error.code == ERR_LIMIT);
+}
+
+Test(pool_unit, the_launcher_s_death_is_the_run_s)
+{
+	add_shape(LANGUAGE_SHELL, 0);
+	(void)wait_in_box();
+	cr_assert(submit(&request, NULL) == 0);
+	(void)take_run(3);
+	launcher = fd_close(launcher);
+	(void)pool_turn(pool, 0);
+	cr_expect(told == 1 && res.state == RUN_LOST && res.error.code == ERR_INTERNAL);
+}
+
+/* The files of a run that cannot be placed are not run without them. */
+Test(pool_unit, a_workspace_that_is_not_empty_is_not_used)
+{
+	struct box *b;
+
+	add_shape(LANGUAGE_SHELL, 0);
+	b = wait_in_box();
+	cr_assert(symlinkat("/etc/passwd", b->workspace, "main.sh") == 0);
+	cr_assert(submit(&request, NULL) == 0);
+	turn();
+	cr_expect(told == 1 && res.state == RUN_SETUP_FAILED && res.error.sys == EEXIST);
+	cr_expect(recv(box.control, box.message, 1, MSG_DONTWAIT) < 0, "nothing was run");
+	cr_expect(kill_ordered(b->id));
+}
