@@ -40,7 +40,8 @@ static const char batch_help[] =
 	"Example:\n"
 	"  echo '{\"language\":\"python\",\"code\":\"print(6*7)\"}' | brig batch\n"
 	"\n"
-	"Exit status: 0 when every request was carried out, whatever its program did; 1 when one was\n"
+	"Exit status: 0 when every request was carried out, whatever its program did; 1 when one "
+        "was\n"
 	"refused or its box could not be built; 2 for wrong usage; 125 when brig failed.\n";
 
 /* One request under way; results leave in the order of the slots. */
@@ -63,7 +64,7 @@ struct batch {
 	struct buf line; /* of the input, not complete */
 	bool eof, stopped, refused;
 	struct job *ring;
-	size_t head, tail; /* next to write, next to fill */
+	size_t head, tail;  /* next to write, next to fill */
 	uint32_t languages; /* that have boxes */
 };
 
@@ -205,8 +206,8 @@ static void stop(struct batch *b)
 
 static bool wants_input(const struct batch *b)
 {
-	return !b->eof && !b->stopped && !full(b) && !memchr(b->line.data ? b->line.data : "", '\n',
-	                                                     b->line.data ? b->line.len : 0);
+	return !b->eof && !b->stopped && !full(b) &&
+	       !memchr(b->line.data ? b->line.data : "", '\n', b->line.data ? b->line.len : 0);
 }
 
 static int carry(struct batch *b)

@@ -29,7 +29,8 @@ static const char pool_help[] =
 	"Usage: brig pool [OPTIONS] [LANGUAGE...]\n"
 	"\n"
 	"Fills a pool of warm boxes of each language (default: all that are installed), runs a\n"
-	"small program in them, and shows size, age, refill time, hits and misses, and how long the\n"
+	"small program in them, and shows size, age, refill time, hits and misses, and how long "
+        "the\n"
 	"program took, beside the bare interpreter without any protection.\n"
 	"\n"
 	"      --size N   boxes that wait (default 8)\n"
@@ -212,8 +213,9 @@ static void print_json(const struct measure *m, size_t n)
 		const struct pool_stats *s = &m[i].stats;
 
 		(void)printf("%s{\"language\":\"%s\",\"ok\":%s,\"ready\":%u,\"fill_us\":%" PRIu64
-		             ",\"refill_us\":%" PRIu64 ",\"oldest_ms\":%" PRIu64 ",\"hits\":%" PRIu64
-		             ",\"misses\":%" PRIu64 ",\"made\":%" PRIu64 ",\"failed\":%u",
+		             ",\"refill_us\":%" PRIu64 ",\"oldest_ms\":%" PRIu64
+		             ",\"hits\":%" PRIu64 ",\"misses\":%" PRIu64 ",\"made\":%" PRIu64
+		             ",\"failed\":%u",
 		             i ? "," : "", language_name(m[i].language),
 		             m[i].done ? "true" : "false", s->ready, m[i].fill_us, s->refill_us,
 		             s->oldest_ms, s->hits, s->misses, s->made, m[i].failed);
@@ -235,7 +237,8 @@ static int parse(int argc, char **argv, struct options *o)
 		if (streq(argv[i], "--json")) {
 			o->json = true;
 		} else if ((size || runs) && value) {
-			if (parse_u64(value, &n) < 0 || n < 1 || n > (size ? SIZE_MAX_BOXES : RUNS_MAX))
+			if (parse_u64(value, &n) < 0 || n < 1 ||
+			    n > (size ? SIZE_MAX_BOXES : RUNS_MAX))
 				return -ERANGE;
 			*(size ? &o->size : &o->runs) = (unsigned)n;
 			i++;

@@ -216,8 +216,7 @@ static void turn_until(struct pool *p, const bool *over, struct pool_call *call,
                        const bool *broken)
 {
 	while (!*over && pool_turn(p, POOL_TICK_MS) >= 0)
-		if (!*over &&
-		    (*broken || poll(&(struct pollfd){ cancel, POLLIN, 0 }, 1, 0) > 0))
+		if (!*over && (*broken || poll(&(struct pollfd){ cancel, POLLIN, 0 }, 1, 0) > 0))
 			pool_cancel(p, call);
 }
 
@@ -258,10 +257,9 @@ static int execute_warm(const struct run_options *o, const struct run_variant *v
 {
 	CLEANUP_FD int cancel = open_cancel(&res->error);
 	struct pool_shape shape = { .like = o->req, .min = 1, .max = 1 };
-	const struct pool_config config = { .launcher = v->launcher,
-		                            .shapes = &shape,
-		                            .n_shapes = 1,
-		                            .without = v->without };
+	const struct pool_config config = {
+		.launcher = v->launcher, .shapes = &shape, .n_shapes = 1, .without = v->without
+	};
 	struct live live = { { o->req.limits.output_bytes, o->req.limits.output_bytes }, false };
 	struct jail_fetch fetch[RUN_PAIRS_MAX];
 	struct pool_call *call;

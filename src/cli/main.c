@@ -14,7 +14,8 @@ static const struct {
 } commands[] = {
 	{ "run", cmd_run, "run code in a box" },
 	{ "batch", cmd_batch, "run many requests, one per line, in warm boxes" },
-	{ "pool", cmd_pool, "fill a pool of warm boxes, show what it costs and how fast it answers" },
+	{ "pool", cmd_pool,
+	  "fill a pool of warm boxes, show what it costs and how fast it answers" },
 	{ "doctor", cmd_doctor, "what this host can do, layer by layer, and how to get the rest" },
 };
 

@@ -288,10 +288,9 @@ int launcher_send(struct launcher *l, const struct plan *plan, uint64_t *ret_id,
                   struct box_fds *ret_fds, struct err *err)
 {
 	int theirs[LAUNCH_FDS] = { FD_NONE, FD_NONE, FD_NONE, FD_NONE, FD_NONE, FD_NONE };
-	struct launch_call call = { .kind = LAUNCH_START,
-		                    .id = l->next_id,
-		                    .once = l->once,
-		                    .watch = 1 };
+	struct launch_call call = {
+		.kind = LAUNCH_START, .id = l->next_id, .once = l->once, .watch = 1
+	};
 	struct box_fds ours;
 	int r;
 

@@ -22,8 +22,7 @@ void report_free(struct report *r)
 int report_frame(struct buf *out, const char *json, size_t n)
 {
 	const unsigned char header[HEADER] = { (unsigned char)n, (unsigned char)(n >> 8),
-		                               (unsigned char)(n >> 16),
-		                               (unsigned char)(n >> 24) };
+		                               (unsigned char)(n >> 16), (unsigned char)(n >> 24) };
 
 	buf_put(out, (const char *)header, sizeof(header));
 	buf_put(out, json, n);

@@ -371,7 +371,7 @@ static bool mount_allowed(const struct plan *plan, const struct mount_line *m)
 				       option_set(m->options, "noexec") == op->noexec;
 			break;
 		case FS_OP_PROC: /* on top of the writable tmpfs and, in a shared root, of an
-			                    empty one; look_at_mounts() sees that it is the last */
+		                            empty one; look_at_mounts() sees that it is the last */
 			if (streq(m->point, op->path))
 				return streq(m->type, "proc") ||
 				       (streq(m->type, "tmpfs") && option_set(m->options, "nodev"));

@@ -64,9 +64,8 @@ static _Noreturn void become_zygote(const struct kept_plan *k, int proc_fd, int 
 	if (geteuid() != 0 && caps_keep_over_exec(needed, ELEMENTSOF(needed)) < 0)
 		_exit(126);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || high_sock < 0 || high_plan < 0 ||
-	    high_self < 0 ||
-	    dup2(high_sock, ZYGOTE_SOCKET_FD) < 0 || dup2(high_plan, ZYGOTE_PLAN_FD) < 0 ||
-	    dup2(high_self, ZYGOTE_PROC_FD) < 0 ||
+	    high_self < 0 || dup2(high_sock, ZYGOTE_SOCKET_FD) < 0 ||
+	    dup2(high_plan, ZYGOTE_PLAN_FD) < 0 || dup2(high_self, ZYGOTE_PROC_FD) < 0 ||
 	    sys_close_range(ZYGOTE_PROC_FD + 1, ~0U, 0) < 0)
 		_exit(126);
 	(void)execve(k->plan.exec, (char *const *)k->plan.argv, (char *const *)k->plan.env);

@@ -36,7 +36,7 @@
 
 #define SWEEP_AGE_S 10 /* a live box has a task within milliseconds */
 
-#define EVENTS_MAX  64
+#define EVENTS_MAX 64
 
 struct launcher {
 	struct box_host host;
@@ -135,8 +135,8 @@ static int choose_zygote(struct launcher *l, const struct launch_call *call, int
 	return 0;
 }
 
-static int start_box(struct launcher *l, const struct launch_call *call,
-                     const int fds[LAUNCH_FDS], struct launch_reply *reply)
+static int start_box(struct launcher *l, const struct launch_call *call, const int fds[LAUNCH_FDS],
+                     struct launch_reply *reply)
 {
 	struct box *b = &l->boxes[index_of(call->id)];
 	struct box_order order = { .slot = call->slot,
@@ -263,8 +263,7 @@ static int answer_keep(struct launcher *l, const struct launch_call *call,
 }
 
 /* The attached descriptors at their places; -EPROTO when the count is wrong. */
-static int sort_fds(const struct launch_call *call, const struct sock_msg *msg,
-                    int ret[LAUNCH_FDS])
+static int sort_fds(const struct launch_call *call, const struct sock_msg *msg, int ret[LAUNCH_FDS])
 {
 	size_t n = 0;
 

@@ -120,10 +120,9 @@ static int build(struct box_setup *s)
 
 int template_make(struct box_host *host, const struct plan *plan, struct err *err)
 {
-	struct box_setup s = { .plan = plan,
-		               .privileged = host->privileged,
-		               .dev_fd = FD_NONE,
-		               .root_fd = FD_NONE };
+	struct box_setup s = {
+		.plan = plan, .privileged = host->privileged, .dev_fd = FD_NONE, .root_fd = FD_NONE
+	};
 	int r = own_user_namespace(host, err);
 
 	if (r < 0)

@@ -47,7 +47,7 @@ EXPORT long brig_wait(char *buf, size_t size, int *ret_report);
 static struct box_setup setup;
 static struct kept_plan own, other; /* other: came with the call */
 static bool hurry;
-static void *resume[5];             /* __builtin_setjmp's */
+static void *resume[5]; /* __builtin_setjmp's */
 static char middle_stack[MIDDLE_STACK] __attribute__((aligned(16)));
 
 /*

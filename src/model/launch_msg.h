@@ -92,11 +92,11 @@ struct launch_reply {
 	uint32_t layers;        /* STARTED: LAYER_BITs that the launcher itself put in place */
 	uint32_t host_init_uid; /* STARTED */
 	uint32_t host_code_uid;
-	char cgroup[160];          /* STARTED: of the box, for the receipt; or why there is none */
-	char cgroup_name[24];      /* STARTED: last component, "" when there is none */
+	char cgroup[160];     /* STARTED: of the box, for the receipt; or why there is none */
+	char cgroup_name[24]; /* STARTED: last component, "" when there is none */
 	struct launch_groups groups; /* KEPT */
 	struct launch_usage usage;   /* ENDED */
-	struct err err;            /* FAILED */
+	struct err err;              /* FAILED */
 };
 
 /* From inside the box. */
@@ -124,7 +124,7 @@ struct box_run {
 	uint32_t n_argv, n_env;
 };
 
-#define BOX_RUN_INLINE_MAX 32768        /* above it the memfd */
+#define BOX_RUN_INLINE_MAX 32768 /* above it the memfd */
 #define BOX_RUN_MAX        (2 * 1024 * 1024)
 
 struct box_report {

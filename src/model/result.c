@@ -137,8 +137,8 @@ static void put_error(struct buf *out, const char *key, const struct result *r)
 	if (err->code == ERR_NONE) {
 		put_exception(out, &r->exception);
 	} else {
-		(void)snprintf(cause, sizeof(cause), "%s%s%s", err->step,
-		               err->step[0] ? ": " : "", err->msg);
+		(void)snprintf(cause, sizeof(cause), "%s%s%s", err->step, err->step[0] ? ": " : "",
+		               err->msg);
 		put_text(out, "code", err_code_name(err->code));
 		put_text(out, "cause", cause);
 		put_text(out, "remedy", err->remedy);

@@ -12,10 +12,10 @@
 #include "base/str.h"
 #include "model/layer.h"
 
-#define RESULT_FILES_MAX  1000
+#define RESULT_FILES_MAX   1000
 #define RESULT_OUTPUTS_MAX (64 * MIB) /* bytes of all rich outputs */
-#define RESULT_JSON_MAX   (4096 * MIB - 1)
-#define EXECUTION_ID_SIZE 27 /* 26 characters of [0-9a-hjkmnp-tv-z] and a NUL */
+#define RESULT_JSON_MAX    (4096 * MIB - 1)
+#define EXECUTION_ID_SIZE  27 /* 26 characters of [0-9a-hjkmnp-tv-z] and a NUL */
 
 /* clang-format off */
 #define RUN_STATE_TABLE(X)                                                                         \
@@ -99,7 +99,7 @@ struct result {
 	struct buf outputs;                /* MIME bundles as JSON, comma-separated, in order */
 	char *value;                       /* of the last expression, as text; NULL: none */
 	struct exception exception;
-	struct err error;                  /* code ERR_NONE: none */
+	struct err error; /* code ERR_NONE: none */
 	struct result_file *files;
 	size_t n_files;
 	bool files_truncated; /* more than RESULT_FILES_MAX */

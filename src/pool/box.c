@@ -324,8 +324,9 @@ static void read_process(pid_t pid, struct launch_usage *ret)
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	if (file_read(AT_FDCWD, path, text, sizeof(text)) > 0 && (p = strrchr(text, ')')) &&
-	    sscanf(p, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %" SCNu64 " %" SCNu64
-	              " %" SCNu64 " %" SCNu64,
+	    sscanf(p,
+	           ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %" SCNu64 " %" SCNu64 " %" SCNu64
+	           " %" SCNu64,
 	           &ticks[0], &ticks[1], &ticks[2], &ticks[3]) == 4)
 		ret->cpu_ns = (ticks[0] + ticks[1] + ticks[2] + ticks[3]) * tick_ns;
 	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);

@@ -10,7 +10,7 @@
 #include "pool/pool_impl.h"
 #include "sys/sock.h"
 
-#define EVENTS_MAX      64
+#define EVENTS_MAX       64
 #define REPLIES_PER_TURN 64 /* of the launcher, so that runs are not kept waiting */
 
 int pool_observe(struct pool *p, int fd, uint32_t events, enum pool_tag tag, uint32_t index)
@@ -113,7 +113,8 @@ static void on_launcher(struct pool *p)
 			return;
 		}
 		on_reply(p, &reply, &msg);
-		sock_msg_close(&msg); /* a box's pidfd too: thousands wait, the launcher ends them */
+		sock_msg_close(
+			&msg); /* a box's pidfd too: thousands wait, the launcher ends them */
 	}
 }
 

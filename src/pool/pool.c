@@ -15,10 +15,10 @@
 #include "route/route.h"
 
 #define DEMAND_NS      UINT64_C(100000000) /* how often the demand is looked at */
-#define FAILURES_MAX   3 /* of a zygote in a row, then requests are told */
-#define STARTING_QUEUE 8 /* boxes under way while somebody waits for one */
-#define STARTING_IDLE  4 /* while nobody does */
-#define STARTING_BUSY  1 /* while code runs that must not be starved */
+#define FAILURES_MAX   3                   /* of a zygote in a row, then requests are told */
+#define STARTING_QUEUE 8                   /* boxes under way while somebody waits for one */
+#define STARTING_IDLE  4                   /* while nobody does */
+#define STARTING_BUSY  1                   /* while code runs that must not be starved */
 #define ARENA_MAX      (4 * MIB)
 
 /* ---- lists ----------------------------------------------------------------------------- */
@@ -158,8 +158,7 @@ static void expire(struct pool *p, struct shape *s, uint64_t now)
 {
 	struct box *b = s->n_ready ? &p->boxes[s->ready[0]] : NULL;
 
-	if (b && s->n_ready > target_of(s) &&
-	    (now - b->since_ns) / 1000000 >= s->config.idle_ms)
+	if (b && s->n_ready > target_of(s) && (now - b->since_ns) / 1000000 >= s->config.idle_ms)
 		box_kill(p, b);
 }
 
@@ -244,7 +243,8 @@ static bool fits(const struct request *like, const struct request *req)
 	       memcmp(&a, &b, sizeof(a)) == 0;
 }
 
-static int find_shape(const struct pool *p, const struct request *req, uint32_t *ret, bool *ret_fits)
+static int find_shape(const struct pool *p, const struct request *req, uint32_t *ret,
+                      bool *ret_fits)
 {
 	bool found = false;
 
@@ -480,9 +480,8 @@ int pool_open(const struct pool_config *config, struct pool **ret, struct err *e
 	p->epoll = p->launcher.sock = FD_NONE;
 	p->starting = NO_BOX;
 	p->arena = ARENA_INIT(POOL_SHAPES_MAX * ARENA_MAX);
-	p->boxes_max = config->boxes_max && config->boxes_max < LAUNCH_BOXES_MAX
-	                       ? config->boxes_max
-	                       : LAUNCH_BOXES_MAX;
+	p->boxes_max = config->boxes_max && config->boxes_max < LAUNCH_BOXES_MAX ? config->boxes_max
+	                                                                         : LAUNCH_BOXES_MAX;
 	p->queue_max = config->queue_max ? config->queue_max : 1024;
 	p->without = config->without;
 	p->acquire_ms = config->acquire_ms ? config->acquire_ms : 10000;

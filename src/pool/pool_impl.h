@@ -48,8 +48,8 @@ struct box {
 	pid_t code_pid;
 	uint32_t code_uid;
 	bool kill_sent;
-	uint64_t since_ns; /* in this state */
-	struct launch_usage before;  /* until it was claimed */
+	uint64_t since_ns;          /* in this state */
+	struct launch_usage before; /* until it was claimed */
 	struct box_report io_before;
 	struct report *warming;
 	char cgroup[24];
