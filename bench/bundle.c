@@ -49,7 +49,10 @@ static const char before_args[] =
 static void put_quoted(struct buf *out, const char *text)
 {
 	for (; *text; text++)
-		buf_putc(out, *text == '\'' ? '"' : *text);
+		if (*text == '\'')
+			buf_putc(out, '"');
+		else
+			buf_putc(out, *text);
 }
 
 static int write_config(const struct bundle *b, const char *const *command, struct err *err)

@@ -91,6 +91,8 @@ static size_t mark_ours(struct processes *all)
 {
 	size_t ours = 0, before;
 
+	if (!all->n)
+		return 0;
 	qsort(all->list, all->n, sizeof(*all->list), by_pid);
 	do {
 		before = ours;
@@ -106,12 +108,17 @@ static size_t mark_ours(struct processes *all)
 	return ours;
 }
 
+/* A pid namespace of its own: two numbers in "NSpid:\t1234\t1". Nobody else of ours has one. */
 static bool is_in_box(pid_t pid)
 {
 	char path[64], text[4096];
+	const char *line;
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
-	return file_read(AT_FDCWD, path, text, sizeof(text)) > 0 && strstr(text, "/brig/box-");
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	if (file_read(AT_FDCWD, path, text, sizeof(text)) <= 0)
+		return false;
+	line = strstr(text, "\nNSpid:");
+	return line && line[8 + strcspn(line + 8, "\t\n")] == '\t';
 }
 
 static int pick(const struct processes *all, size_t ours, struct family *ret)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,6 +108,29 @@ uint64_t pss_kib(pid_t pid)
 uint64_t rss_self_kib(void)
 {
 	return number_in("/proc/self/status", "VmRSS:");
+}
+
+/* ---- signals --------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t stop;
+
+static void note_signal(int sig)
+{
+	(void)sig;
+	stop = 1;
+}
+
+void stop_on_signal(void)
+{
+	const struct sigaction action = { .sa_handler = note_signal, .sa_flags = SA_RESTART };
+
+	(void)sigaction(SIGINT, &action, NULL);
+	(void)sigaction(SIGTERM, &action, NULL);
+}
+
+bool stop_asked(void)
+{
+	return stop != 0;
 }
 
 /* ---- options --------------------------------------------------------------------------- */

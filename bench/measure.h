@@ -40,7 +40,7 @@ bool cpu_is_complete(void);
 /* "/brig-bench-PID/oci": for runtimes that put a container into a group of its own; "" without. */
 const char *cpu_container_group(void);
 
-/* All processes below us: pids, in_box says which are in a box's cgroup. Caller frees. */
+/* All processes below us; in_box says which are in a box (init, the code). Caller frees. */
 struct family {
 	pid_t *pids;
 	bool *in_box;
@@ -70,5 +70,8 @@ struct option_row {
 
 /* -EINVAL after it has told the usage. --launcher PATH is always known. */
 int options_parse(int argc, char **argv, const struct option_row *rows, size_t n);
+/* From now on SIGINT and SIGTERM only set stop_asked(): files and cgroups are to be removed. */
+void stop_on_signal(void);
+bool stop_asked(void);
 /* What --launcher said; NULL: the installed one. */
 const char *option_launcher(void);

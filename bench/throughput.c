@@ -320,7 +320,7 @@ static size_t print_rows(const struct row *rows, size_t n)
 	struct outcome bare = { 0 };
 	size_t failed = 0;
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n && !stop_asked(); i++)
 		if (!few || rows[i].few)
 			failed += print_row(&rows[i], &bare);
 	return failed;
@@ -338,6 +338,7 @@ int main(int argc, char **argv)
 	if (options_parse(argc, argv, options, ELEMENTSOF(options)) < 0)
 		return 2;
 	(void)signal(SIGPIPE, SIG_IGN); /* a worker may be gone */
+	stop_on_signal();
 	cpu_start();
 	(void)printf(
 		"\n| Python print(1) | cores | processes | concurrent | runs | failed | runs/s | "
@@ -349,5 +350,5 @@ int main(int argc, char **argv)
 	else
 		(void)printf("\nThis machine has one processor: no rows for two.\n");
 	cpu_stop();
-	return failed ? 1 : 0;
+	return failed || stop_asked() ? 1 : 0;
 }

@@ -41,7 +41,7 @@ static const char batch_help[] =
 	"  echo '{\"language\":\"python\",\"code\":\"print(6*7)\"}' | brig batch\n"
 	"\n"
 	"Exit status: 0 when every request was carried out, whatever its program did; 1 when one "
-        "was\n"
+	"was\n"
 	"refused or its box could not be built; 2 for wrong usage; 125 when brig failed.\n";
 
 /* One request under way; results leave in the order of the slots. */
@@ -266,9 +266,7 @@ static int parse(int argc, char **argv, struct batch *b)
 		} else if (streq(argv[i], "--preload") && value && b->n_preload < PRELOAD_MAX) {
 			b->preload[b->n_preload++] = value;
 			i++;
-		} else if (argv[i][0] == '-' && argv[i][1]) {
-			return -EINVAL;
-		} else if (b->path) {
+		} else if (b->path || (argv[i][0] == '-' && argv[i][1])) {
 			return -EINVAL;
 		} else {
 			b->path = argv[i];

@@ -30,7 +30,7 @@ static const char pool_help[] =
 	"\n"
 	"Fills a pool of warm boxes of each language (default: all that are installed), runs a\n"
 	"small program in them, and shows size, age, refill time, hits and misses, and how long "
-        "the\n"
+	"the\n"
 	"program took, beside the bare interpreter without any protection.\n"
 	"\n"
 	"      --size N   boxes that wait (default 8)\n"

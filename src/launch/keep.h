@@ -6,7 +6,8 @@
 #include "launch/box.h"
 #include "model/plan_wire.h"
 
-#define ZYGOTES_MAX (2 * LAUNCH_PLANS_MAX) /* one of a plan serves while its successor loads */
+#define ZYGOTES_MAX                                                                                \
+	((size_t)2 * LAUNCH_PLANS_MAX) /* one of a plan serves while its successor loads */
 
 /* The plan's bytes, mapped; the sealed memfd stays for zygotes. */
 struct kept_plan {

@@ -125,7 +125,7 @@ struct box_run {
 };
 
 #define BOX_RUN_INLINE_MAX 32768 /* above it the memfd */
-#define BOX_RUN_MAX        (2 * 1024 * 1024)
+#define BOX_RUN_MAX        2097152u
 
 struct box_report {
 	uint32_t kind;

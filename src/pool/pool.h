@@ -83,7 +83,7 @@ void pool_cancel(struct pool *p, struct pool_call *call);
 void pool_run(struct pool *p, const struct request *req, struct result *res);
 
 /* One more kind of box; *ret is its index. */
-int pool_add_shape(struct pool *p, const struct pool_shape *shape, size_t *ret, struct err *err);
+int pool_add_shape(struct pool *p, const struct pool_shape *config, size_t *ret, struct err *err);
 /* Until as many boxes of the shape wait, or the time is over. */
 int pool_wait_ready(struct pool *p, size_t shape, unsigned n, unsigned timeout_ms, struct err *err);
 void pool_stats(struct pool *p, size_t shape, struct pool_stats *ret);

@@ -432,7 +432,9 @@ Test(pool_unit, how_a_program_ended_counts_more_than_what_it_said)
 	cr_assert(submit(&request, NULL) == 0);
 	(void)take_run(4);
 	exit_with(3 << 8);
+	say("{\"done\":{\"exit\":0,\"value\":\"said\"}}");
 	turn();
+	cr_expect(res.value && streq(res.value, "said"), "what it said is still heard");
 	cr_expect(told == 1 && res.state == RUN_FAILED && res.has_exit_code && res.exit_code == 3);
 }
 
