@@ -5,8 +5,8 @@
  * every other sandbox that is installed. The contestants take turns in random order in one run, so
  * that what the machine does meanwhile hits them alike; compare ratios inside one table.
  *
- * A turn is one run that is not counted and a few that are (hot), or one after a quiet moment
- * (idle). Between runs everybody may finish what is under way, and that is not timed.
+ * A turn is a few runs: hot, back to back after one that is not counted; or idle, each after a
+ * quiet moment. Between runs everybody may finish what is under way, and that is not timed.
  */
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include "base/macro.h"
 #include "contest.h"
 
-#define BURST       4  /* counted runs of a hot turn */
+#define BURST       4  /* counted runs of a turn */
 #define SLOW_LEAST  20 /* samples of a contestant that is very slow */
 #define TRY_OUT     3  /* runs before the first that counts */
 #define HOPELESS    20 /* failures without one success */
@@ -60,14 +60,13 @@ static bool wants_more(const struct entry *e)
 
 static void take_turn(struct entry *e)
 {
-	if (e->who->idle_ms) {
-		e->who->idle(e, e->who->idle_ms);
+	if (!e->who->idle_ms)
+		measure(e, false);
+	for (int i = 0; i < BURST && wants_more(e); i++) {
+		if (e->who->idle_ms)
+			e->who->idle(e, e->who->idle_ms);
 		measure(e, true);
-		return;
 	}
-	measure(e, false);
-	for (int i = 0; i < BURST && wants_more(e); i++)
-		measure(e, true);
 }
 
 /* ---- who takes part -------------------------------------------------------------------- */
