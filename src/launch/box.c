@@ -253,8 +253,10 @@ static int spawn(const struct plan *plan, struct box_setup *s, struct box *b, in
 	s->unshare_cgroup_ns = b->in_cgroup && !v2;
 	if (!s->unshare_cgroup_ns && plan->layers & LAYER_BIT(CGROUP_NS))
 		flags |= CLONE_NEWCGROUP;
+	s->in_cgroup = v2;
 	pid = clone_box(flags, v2 ? b->cgroup.dirs[CGROUP_MEMORY] : FD_NONE, &b->pidfd);
 	if (pid == -ENOSYS && v2) { /* attach by hand; the namespace then follows the attach */
+		s->in_cgroup = false;
 		s->unshare_cgroup_ns = true;
 		v2 = false;
 		flags &= ~(uint64_t)CLONE_NEWCGROUP;
@@ -274,9 +276,30 @@ static int spawn(const struct plan *plan, struct box_setup *s, struct box *b, in
 	                           LAYER_BIT(IPC_NS) | LAYER_BIT(UTS_NS));
 	if (!s->unshare_cgroup_ns)
 		*layers |= plan->layers & LAYER_BIT(CGROUP_NS);
-	if (b->in_cgroup && !v2)
+	if (b->in_cgroup && !v2 && !s->n_cgroup_fds)
 		return cgroup_attach(&b->cgroup, pid, err);
 	return 0;
+}
+
+/* v1, and whoever is forked elsewhere: they enter by themselves. */
+static int open_cgroup(const struct box_order *o, struct box_setup *s, struct box *b,
+                       struct err *err)
+{
+	int r;
+
+	if (!b->in_cgroup || (b->cgroup.host->mode == CGROUP_V2 && o->zygote_sock < 0))
+		return 0;
+	r = cgroup_open_self(&b->cgroup, s->cgroup_fds);
+	if (r < 0)
+		return err_set(err, ERR_SETUP, -r, "open the box's cgroup");
+	s->n_cgroup_fds = (size_t)r;
+	return 0;
+}
+
+static void close_cgroup(struct box_setup *s)
+{
+	for (size_t i = 0; i < s->n_cgroup_fds; i++)
+		s->cgroup_fds[i] = fd_close(s->cgroup_fds[i]);
 }
 
 static int prepare_dev(const struct plan *plan, bool privileged, uint32_t *layers, struct err *err)
@@ -332,22 +355,17 @@ static int order_fork(const struct box_order *o, const struct box_setup *s, stru
                       int wait_fd, struct err *err)
 {
 	struct zygote_call call = { .has_plan = o->send_plan, .hurry = o->hurry };
-	int fds[SOCK_FDS_MAX], n = ZYGOTE_FD_CGROUP, r = 0;
+	int fds[SOCK_FDS_MAX], n = ZYGOTE_FD_CGROUP, r;
 
 	fds[ZYGOTE_FD_INIT] = b->pidfd;
 	fds[ZYGOTE_FD_CONTROL] = s->fds[LAUNCH_FD_CONTROL];
 	fds[ZYGOTE_FD_WAIT] = wait_fd;
-	if (b->in_cgroup)
-		r = cgroup_open_procs(&b->cgroup, fds + n);
-	if (r < 0)
-		return err_set(err, ERR_SETUP, -r, "open the box's cgroup");
-	call.n_cgroup = (uint32_t)r;
-	n += r;
+	for (size_t i = 0; i < s->n_cgroup_fds; i++)
+		fds[n++] = s->cgroup_fds[i];
+	call.n_cgroup = (uint32_t)s->n_cgroup_fds;
 	if (o->send_plan)
 		fds[n++] = s->fds[LAUNCH_FD_PLAN];
 	r = sock_send(o->zygote_sock, &call, sizeof(call), fds, (size_t)n);
-	for (uint32_t i = 0; i < call.n_cgroup; i++)
-		(void)close(fds[ZYGOTE_FD_CGROUP + i]);
 	return r < 0 ? err_set(err, ERR_SETUP, -r, "talk to the zygote") : 0;
 }
 
@@ -380,7 +398,9 @@ static int start(struct box_host *host, const struct box_order *o, struct box_se
 		b->memory_limit = plan->memory_bytes;
 		s->scratch_max = plan->memory_bytes; /* nobody counts its pages */
 	}
-	r = choose_ids(host, s, b, reply, err);
+	r = open_cgroup(o, s, b, err);
+	if (r >= 0)
+		r = choose_ids(host, s, b, reply, err);
 	if (r >= 0 && o->zygote_sock >= 0) {
 		r = pair_with_zygote(s, &theirs, err);
 		ours = r < 0 ? FD_NONE : s->to_code;
@@ -421,6 +441,7 @@ int box_start(struct box_host *host, const struct box_order *o, struct box *ret,
 
 	memcpy(s.fds, o->fds, sizeof(s.fds));
 	r = start(host, o, &s, &b, reply, err);
+	close_cgroup(&s);
 	if (r < 0) {
 		abandon(&b);
 		return r;

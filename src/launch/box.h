@@ -42,6 +42,7 @@ struct box_setup {
 	int pidfd;                        /* zygote: of init, whose namespaces are joined */
 	int cgroup_fds[CGROUP_CONTROLLERS];
 	size_t n_cgroup_fds;
+	bool in_cgroup;         /* by clone3 */
 	int from_code, to_code; /* init's ends of two pipes to the code's process, or that one's */
 	uint32_t layers;        /* enforced so far */
 	int landlock_abi;

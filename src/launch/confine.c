@@ -41,12 +41,14 @@
 /* The descriptors that stay until the go, at numbers that stdio cannot clobber. */
 enum { CONTROL_AT = 3, WORKSPACE_AT = 4, REPORT_AT = BOX_REPORT_FD };
 
-/* A zygote's child puts itself in, while it still may: "0" is the writer. */
+/* Init and a zygote's child put themselves in, while they still may: "0" is the writer. */
 int confine_cgroup(struct box_setup *s)
 {
-	for (size_t i = 0; i < s->n_cgroup_fds; i++)
+	for (size_t i = 0; i < s->n_cgroup_fds && !s->in_cgroup; i++) {
 		if (write(s->cgroup_fds[i], "0", 1) != 1)
 			return err_set(&s->err, ERR_SETUP, errno, "enter the box's cgroup");
+		s->cgroup_fds[i] = fd_close(s->cgroup_fds[i]);
+	}
 	return 0;
 }
 

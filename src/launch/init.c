@@ -99,8 +99,8 @@ _Noreturn void init_main(uint32_t layers, pid_t code)
 	int status = 0;
 
 	block_sigchld();
-	if (prctl(PR_SET_NAME, INIT_NAME, 0, 0, 0) < 0 ||
-	    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || send_report(&rep) < 0)
+	if (prctl(PR_SET_NAME, INIT_NAME, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
+	    send_report(&rep) < 0)
 		_exit(1);
 	for (;;) {
 		pid_t pid = waitpid(-1, &status, 0);

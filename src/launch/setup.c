@@ -201,6 +201,7 @@ static int call_code(struct box_setup *s)
 
 /* Pid 1: the file system. */
 static const struct step steps[] = {
+	{ "cgroup", confine_cgroup, 0 },
 	{ "wait", wait_for_release, 0 },
 	{ "ids", become_init_id, 0 },
 	{ "parent_death", arm_parent_death, 0 },

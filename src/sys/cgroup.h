@@ -112,8 +112,11 @@ int cgroup_remove(struct cgroup *cg, unsigned wait_ms);
  * later goes by its name below the parents.
  */
 void cgroup_park(struct cgroup *cg);
-/* Opens `cgroup.procs` of each hierarchy, for a process that attaches itself; returns how many. */
-int cgroup_open_procs(struct cgroup *cg, int ret[CGROUP_CONTROLLERS]);
+/*
+ * Opens a file of each hierarchy; a process with one thread that writes "0" into all of them is in
+ * the group. Returns how many.
+ */
+int cgroup_open_self(struct cgroup *cg, int ret[CGROUP_CONTROLLERS]);
 
 /* "box-<slot>". */
 void cgroup_name(uint32_t slot, char *ret, size_t size);

@@ -59,6 +59,7 @@ static void setup(void)
 		host.parents[i] = make_dir(top, names[i]);
 		cg.dirs[i] = make_dir(host.parents[i], BOX);
 		put(i, "cgroup.procs", "");
+		put(i, "tasks", "");
 	}
 }
 
@@ -102,8 +103,10 @@ static void put_usage(void)
 
 static void remove_files(void)
 {
-	static const char *const names[] = { "cgroup.procs", "memory.max_usage_in_bytes",
-		                             "memory.oom_control", "pids.peak", "cpuacct.usage" };
+	static const char *const names[] = {
+		"cgroup.procs",       "tasks",     "memory.max_usage_in_bytes",
+		"memory.oom_control", "pids.peak", "cpuacct.usage"
+	};
 
 	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++) {
 		CLEANUP_FD int dir = FD_NONE;
@@ -198,25 +201,59 @@ Test(cgroup_park, a_host_of_which_nothing_is_known_reads_as_nothing)
 	cr_expect(count_fds() == before, "closed what was not its own");
 }
 
+/* The cpu controller has no directory of its own here; its files are those of cpuacct. */
+Test(cgroup_park, a_controller_that_shares_a_hierarchy_is_found_parked_or_not)
+{
+	uint64_t v = 0;
+
+	put_usage();
+	cr_expect(cgroup_get(&cg, CGROUP_CPU, "cpuacct.usage", NULL, &v) == -ENOENT);
+	host.shared[CGROUP_CPU] = CGROUP_CPUACCT + 1;
+	for (int parked = 0; parked < 2; parked++) {
+		v = 0;
+		cr_expect(cgroup_get(&cg, CGROUP_CPU, "cpuacct.usage", NULL, &v) == 0 && v == 12345,
+		          "parked: %d", parked);
+		cr_expect(cgroup_read_cpu(&cg) == 12345);
+		cr_expect(cgroup_get(&cg, CGROUP_MEMORY, "memory.oom_control", "oom_kill", &v) ==
+		                  0 &&
+		          v == 3);
+		cr_expect(cgroup_put(&cg, CGROUP_CPU, "no.such", 1) == -ENOENT);
+		cgroup_park(&cg);
+	}
+}
+
+static off_t size_of(size_t controller, const char *file)
+{
+	struct stat st = { .st_size = -1 };
+
+	(void)fstatat(cg.dirs[controller], file, &st, 0);
+	return st.st_size;
+}
+
+/* v1 has a file that moves one thread, which is cheaper; v2 has one for processes. */
 Test(cgroup_park, a_process_can_attach_itself_with_what_was_opened)
 {
-	int procs[CGROUP_CONTROLLERS];
-	unsigned before = count_fds();
-	int n = cgroup_open_procs(&cg, procs);
+	for (int v1 = 0; v1 < 2; v1++) {
+		int procs[CGROUP_CONTROLLERS];
+		unsigned before = count_fds();
+		int n;
 
-	cr_assert(n == 3);
-	for (int i = 0; i < n; i++) {
-		cr_expect(fcntl(procs[i], F_GETFD) & FD_CLOEXEC);
-		cr_expect((fcntl(procs[i], F_GETFL) & O_ACCMODE) == O_WRONLY);
-		cr_expect(write(procs[i], "0", 1) == 1);
-		(void)fd_close(procs[i]);
-	}
-	cr_expect(count_fds() == before);
-	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++) {
-		struct stat st;
-
-		cr_expect(cg.dirs[i] < 0 ||
-		          (fstatat(cg.dirs[i], "cgroup.procs", &st, 0) == 0 && st.st_size == 1));
+		host.mode = v1 ? CGROUP_V1 : CGROUP_V2;
+		n = cgroup_open_self(&cg, procs);
+		cr_assert(n == 3);
+		for (int i = 0; i < n; i++) {
+			cr_expect(fcntl(procs[i], F_GETFD) & FD_CLOEXEC);
+			cr_expect((fcntl(procs[i], F_GETFL) & O_ACCMODE) == O_WRONLY);
+			cr_expect(write(procs[i], "0", 1) == 1);
+			(void)fd_close(procs[i]);
+		}
+		cr_expect(count_fds() == before);
+		for (size_t i = 0; i < CGROUP_CONTROLLERS; i++) {
+			if (cg.dirs[i] < 0)
+				continue;
+			cr_expect(size_of(i, v1 ? "tasks" : "cgroup.procs") == 1);
+			cr_expect(size_of(i, "tasks") == v1, "v2 has no such file");
+		}
 	}
 }
 
@@ -229,9 +266,9 @@ Test(cgroup_park, all_hierarchies_or_none)
 
 		if (cg.dirs[i] < 0)
 			continue;
-		cr_assert(unlinkat(cg.dirs[i], "cgroup.procs", 0) == 0);
-		cr_expect(cgroup_open_procs(&cg, procs) == -ENOENT, "%zu", i);
+		cr_assert(unlinkat(cg.dirs[i], "tasks", 0) == 0);
+		cr_expect(cgroup_open_self(&cg, procs) == -ENOENT, "%zu", i);
 		cr_expect(count_fds() == before, "%zu: some stay open", i);
-		put(i, "cgroup.procs", "");
+		put(i, "tasks", "");
 	}
 }

@@ -421,6 +421,7 @@ Test(pool_unit, a_program_that_says_done_has_its_result_before_its_box_is_gone)
 	cr_expect(pool->n_free == BOXES - 1, "its place is not free yet");
 	answer(LAUNCH_ENDED, id);
 	cr_expect(pool->n_free == BOXES && told == 1);
+	cr_expect(b->id != id && b->id % LAUNCH_BOXES_MAX == id % LAUNCH_BOXES_MAX);
 }
 
 /* User code can say what it likes; init cannot be made to lie. */

@@ -264,6 +264,18 @@ Test(report, after_what_is_no_frame_nothing_is_heard)
 	}
 }
 
+Test(report, after_what_is_no_frame_the_same_piece_is_not_heard)
+{
+	static const char *const piece[] = { "rubbish", "{\"ready\":true}", "{\"done\":{}}" };
+	CLEANUP_BUF struct buf b = BUF_INIT(KIB);
+
+	for (size_t i = 0; i < ELEMENTSOF(piece); i++)
+		cr_assert(report_frame(&b, piece[i], strlen(piece[i])) == 0);
+	report_add(&rep, b.data, b.len, &res);
+	cr_expect(rep.broken);
+	expect_nothing("rubbish first");
+}
+
 Test(report, a_nul_between_the_words_is_no_frame)
 {
 	static const char text[] = "{\"done\":{}}\0";
@@ -463,13 +475,16 @@ Test(report, done_is_the_last_word)
 		"no frame",
 	};
 	CLEANUP_BUF struct buf b = BUF_INIT(KIB);
+	size_t kept;
 
 	for (size_t i = 0; i < ELEMENTSOF(piece); i++)
 		cr_assert(report_frame(&b, piece[i], strlen(piece[i])) == 0);
 	report_add(&rep, b.data, b.len, &res);
+	kept = rep.bytes.len;
 	add_text("{\"output\":{\"text\":\"late\"}}");
 	add_text("{\"ready\":true}");
 	add_text("{\"done\":{\"exit\":0,\"value\":\"second\",\"error\":{\"type\":\"T\"}}}");
+	cr_expect(rep.bytes.len == kept, "what nobody will read is not kept");
 	cr_expect(rep.done && !rep.broken && !rep.ready);
 	cr_expect(rep.exit_code == 1 && rep.n_outputs == 0 && res.outputs.len == 0);
 	cr_expect_str_eq(res.value, "first");

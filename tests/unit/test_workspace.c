@@ -693,6 +693,8 @@ Test(workspace, the_last_inode_is_told)
 	mount_small("size=1m,nr_inodes=3"); /* the root, the script, one more */
 	cr_expect(place_one("d/f", "x", 0, &err) == -ENOSPC);
 	cr_expect(err.code == ERR_SETUP && exists("main.py") && exists("d") && !exists("d/f"));
+	cr_expect(unlinkat(root_fd, "main.py", 0) == 0);
+	cr_expect(place_one("e/f", "x", 0, &err) == -ENOSPC, "not even the folder: %s", err.msg);
 	unmount_small();
 }
 
