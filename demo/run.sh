@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Show brig at work: three languages, four hostile programs, a receipt, what the host offers.
+# Show brig at work: three languages, four hostile programs, warm boxes, a receipt, what the host offers.
 #
 #     demo/run.sh          (or `make demo`, which builds first)
 #
@@ -137,6 +137,28 @@ while True:
 
 title "Hostile: run for ever (--timeout 1s)"
 run 124 "the time was up" --timeout 1s shell -c 'trap "" TERM INT; while :; do :; done'
+
+title "Many runs: brig batch, in boxes that are complete before they are asked"
+answers=$(printf '{"level": "%s", "language": "%s", "code": "%s"}\n' \
+	"${level[1]:-standard}" python '6 * 7' \
+	"${level[1]:-standard}" javascript '[1, 2, 3].map(n => n * n)' \
+	"${level[1]:-standard}" shell 'echo from bash; exit 3' \
+	"${level[1]:-standard}" python '1 / 0' | "$brig" batch)
+verdict $? "every request was carried out"
+/usr/bin/python3 - "$answers" <<'END'
+import json
+import sys
+
+results = [json.loads(line) for line in sys.argv[1].splitlines()]
+for r in results:
+    error = r["error"] or {}
+    print("   | %-8s  status %s  value %-11s  output %-13r  %s" % (
+        r["state"], r["exit_code"], r["value"], r["stdout"], error.get("cause", "")))
+sys.exit(0 if [r["value"] for r in results] == ["42", "[ 1, 4, 9 ]", None, None]
+         and results[2]["exit_code"] == 3 and results[3]["error"]["type"] == "ZeroDivisionError"
+         and all(r["receipt"]["verified"] for r in results) else 1)
+END
+verdict $? "each in a box of its own, verified; with the value of the last expression and exceptions as data"
 
 title "A receipt: what was enforced"
 receipt=$("$brig" run "${level[@]}" --json python -c 'print("hello")' </dev/null 2>/dev/null)

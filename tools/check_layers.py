@@ -38,7 +38,7 @@ BESIDE = {
     "launch": ["base/*", "sys/*", "model/plan*.h", "model/layer.h", "model/launch_msg.h",
                "launch/*"],
     "cli": ["base/*", "model/*", "sys/probe.h", "route/*", "exec/*", "pool/*", "cli/*"],
-    "lib": ["base/*", "model/*", "net/*", "lib/*"],
+    "lib": ["base/*", "model/*", "net/*", "pool/*", "lib/*", "brig/brig.h"],
 }
 
 # Single exceptions: (file, header) pairs, with a reason beside each.

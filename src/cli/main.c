@@ -16,6 +16,7 @@ static const struct {
 	{ "batch", cmd_batch, "run many requests, one per line, in warm boxes" },
 	{ "pool", cmd_pool,
 	  "fill a pool of warm boxes, show what it costs and how fast it answers" },
+	{ "bench", cmd_pool, "the same with more runs: warm boxes against the bare interpreter" },
 	{ "doctor", cmd_doctor, "what this host can do, layer by layer, and how to get the rest" },
 };
 
