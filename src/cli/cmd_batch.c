@@ -147,6 +147,7 @@ static void start_job(struct batch *b, const char *text, size_t n)
 
 	*j = (struct job){ .arena = ARENA_INIT(REQUEST_ARENA_MAX) };
 	result_init(&j->res);
+	j->res.receipt.level_required = LEVEL_STANDARD; /* until the request says otherwise */
 	r = request_from_json(text, n, &j->arena, &j->req, &j->res.error);
 	if (r < 0) {
 		j->res.state = RUN_REJECTED;

@@ -107,6 +107,7 @@ char *brig_run(struct brig *b, const char *request_json)
 	struct request req;
 
 	result_init(&res);
+	res.receipt.level_required = LEVEL_STANDARD; /* until the request says otherwise */
 	if (execution_id_new(res.execution_id) < 0)
 		return NULL;
 	if (request_from_json(request_json, strlen(request_json), &arena, &req, &res.error) < 0)

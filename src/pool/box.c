@@ -174,6 +174,22 @@ void box_failed(struct pool *p, const struct launch_reply *reply)
 		spoil(p, b, &reply->err, true);
 }
 
+/* How it ended may still lie in the control socket: the launcher's word came another way. */
+static void read_last_words(struct box *b, struct pool_call *call)
+{
+	struct box_report rep;
+	struct sock_msg msg;
+
+	while (b->control >= 0 &&
+	       sock_recv(b->control, &rep, sizeof(rep), MSG_DONTWAIT, &msg) >= 0 && msg.len) {
+		if (msg.len == sizeof(rep) && rep.kind == BOX_EXITED && !call->report.done) {
+			call->exited = true;
+			call->exit_report = rep;
+		}
+		sock_msg_close(&msg);
+	}
+}
+
 void box_ended(struct pool *p, const struct launch_reply *reply)
 {
 	struct box *b = box_of(p, reply->id);
@@ -191,6 +207,7 @@ void box_ended(struct pool *p, const struct launch_reply *reply)
 	if (b->state == WARM_READY)
 		remove_ready(s, index_of(p, b));
 	if (call) {
+		read_last_words(b, call);
 		b->call = NULL;
 		call_on_end(p, call, &reply->usage);
 	}
@@ -209,6 +226,7 @@ static struct box *take_slot(struct pool *p)
 	b = &p->boxes[p->free[--p->n_free]];
 	b->control = b->workspace = b->in = b->out = b->errout = b->report = FD_NONE;
 	b->kill_sent = false;
+	b->cgroup[0] = '\0';
 	b->starting = calloc(1, sizeof(*b->starting));
 	if (!b->starting)
 		p->n_free++;
@@ -512,6 +530,16 @@ bool box_usage(struct pool *p, struct box *b, struct launch_usage *ret, struct b
 		read_process(b->code_pid, ret);
 	read_io(b->code_pid, &io->read_bytes, &io->written_bytes);
 	return true;
+}
+
+bool box_alone(struct pool *p, const struct box *b)
+{
+	struct cgroup cg = { .host = &p->cgroups, .parked = true };
+	uint64_t tasks = 0;
+
+	(void)snprintf(cg.name, sizeof(cg.name), "%s", b->cgroup);
+	return *b->cgroup && cgroup_get(&cg, CGROUP_PIDS, "pids.current", NULL, &tasks) == 0 &&
+	       tasks <= 2;
 }
 
 /* What the box used before it was claimed is not the run's. */

@@ -10,6 +10,7 @@
 #include "pool/pool_impl.h"
 #include "sys/sock.h"
 
+#define CLEAN_UP_MS      1000 /* for the last task of a box whose launcher died */
 #define EVENTS_MAX       64
 #define REPLIES_PER_TURN 64 /* of the launcher, so that runs are not kept waiting */
 
@@ -28,11 +29,15 @@ static void launcher_gone(struct pool *p)
 		return;
 	p->lost = true;
 	(void)epoll_ctl(p->epoll, EPOLL_CTL_DEL, p->launcher.sock, NULL);
-	/* Its boxes die by their parent-death signal. */
+	/* Its boxes die by their parent-death signal; what it can no longer remove, we do. */
 	for (uint32_t i = 0; i < p->boxes_max; i++) {
-		if (p->boxes[i].state == WARM_FREE)
+		struct box *b = &p->boxes[i];
+
+		if (b->state == WARM_FREE)
 			continue;
-		ended.id = p->boxes[i].id;
+		if (*b->cgroup)
+			cgroup_remove_orphan(&p->cgroups, b->cgroup, CLEAN_UP_MS);
+		ended.id = b->id;
 		box_ended(p, &ended);
 	}
 }

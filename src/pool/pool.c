@@ -104,10 +104,31 @@ static struct pool_call *next_queued(const struct pool *p, const struct shape *s
 	return NULL;
 }
 
+static int order_private(struct pool *p, struct pool_call *c, struct err *err);
+
+/* Those whose limits no waiting box has; they wait for the zygote, too. */
+static void feed_private(struct pool *p, struct shape *s)
+{
+	struct pool_call *next;
+
+	for (struct pool_call *c = p->queued.first; c; c = next) {
+		struct err err = { 0 };
+
+		next = c->next;
+		if (&p->shapes[c->shape] != s || !c->private_plan || c->ordered)
+			continue;
+		c->ordered = true;
+		if (order_private(p, c, &err) < 0)
+			call_fail(p, c, RUN_SETUP_FAILED, &err);
+	}
+}
+
 void pool_feed(struct pool *p, struct shape *s)
 {
 	struct pool_call *c;
 
+	if (s->kept && !p->closing && !p->lost)
+		feed_private(p, s);
 	while (s->n_ready && (c = next_queued(p, s)))
 		call_claim(p, c, &p->boxes[s->ready[--s->n_ready]]);
 	order_missing(p, s);
@@ -189,7 +210,7 @@ static void check_calls(struct pool *p, uint64_t now)
 		next = c->next;
 		if (c->cancelled)
 			call_fail(p, c, RUN_CANCELLED, &(struct err){ 0 });
-		else if (!c->private_plan && (now - c->submit_ns) / 1000000 >= p->acquire_ms)
+		else if (!c->ordered && (now - c->submit_ns) / 1000000 >= p->acquire_ms)
 			call_fail(p, c, RUN_SETUP_FAILED, &err);
 	}
 	for (struct pool_call *c = p->running.first; c; c = next) {
@@ -354,12 +375,7 @@ int pool_submit(struct pool *p, const struct request *req, struct result *res, p
 		call_claim(p, c, &p->boxes[s->ready[--s->n_ready]]);
 	} else {
 		s->stats.misses++;
-		r = fit ? (order_missing(p, s), 0) : order_private(p, c, err);
-	}
-	if (r < 0) {
-		call_list_del(&p->queued, c);
-		call_free(c);
-		return r;
+		pool_feed(p, s);
 	}
 	if (ret)
 		*ret = c;

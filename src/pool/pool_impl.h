@@ -67,7 +67,7 @@ struct pool_call {
 	pool_done *done;
 	void *data;
 	uint32_t shape, box;
-	bool private_plan;
+	bool private_plan, ordered; /* a box for it alone */
 	bool cancelled, timed_out, exited, watched;
 	struct report report;
 	struct output out, errout;
@@ -144,6 +144,8 @@ struct box *box_of(struct pool *p, uint64_t id);
 /* Processor, memory, I/O of a live box. false: it is going already. */
 bool box_usage(struct pool *p, struct box *b, struct launch_usage *ret, struct box_report *io);
 
+/* Only init and the code's process with one thread are left in it, as far as can be told. */
+bool box_alone(struct pool *p, const struct box *b);
 void box_subtract(const struct box *b, struct launch_usage *u, struct box_report *io);
 
 /* run.c */

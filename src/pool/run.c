@@ -333,7 +333,7 @@ static enum run_state end_state(struct pool_call *c)
 		set_error(c, ERR_LIMIT, "the output limit was reached; the middle was dropped");
 		return RUN_OUTPUT_LIMIT;
 	}
-	if (s == RUN_KILLED && !c->exited)
+	if (s == RUN_KILLED && !c->exited && !c->report.done)
 		set_error(c, ERR_INTERNAL, "the box was killed from outside");
 	return s;
 }
@@ -418,8 +418,13 @@ static void finish_live(struct pool *p, struct pool_call *c)
 	c->end_ns = clock_ns();
 	read_stream(c, &b->out, &c->out, INT32_MAX);
 	read_stream(c, &b->errout, &c->errout, INT32_MAX);
-	if (!box_usage(p, b, &c->usage, c->exited ? &ignored : &c->exit_report)) {
-		/* It is going already: the launcher has the numbers. */
+	/*
+	 * What other processes of it still write would be read half done, and a file that is copied
+	 * out must not change meanwhile: then everything has to be gone first. So when the box is
+	 * going already: the launcher has the numbers.
+	 */
+	if (c->n_fetch || (!c->exited && !box_alone(p, b)) ||
+	    !box_usage(p, b, &c->usage, c->exited ? &ignored : &c->exit_report)) {
 		c->state = CALL_KILLED;
 		box_kill(p, b);
 		return;
