@@ -224,8 +224,12 @@ EXPORT long brig_wait(char *buf, size_t size, int *ret_report)
 	size_t len;
 	int word = code_wait(&setup, buf, size, &len, ret_report);
 
-	if (word != BOX_RUN)
+	if (word != BOX_RUN || *ret_report < 0)
 		return -1;
-	(void)close(setup.fds[LAUNCH_FD_CONTROL]);
+	/* The report takes control's place; nothing leads back to that. */
+	if (dup3(*ret_report, setup.fds[LAUNCH_FD_CONTROL], O_CLOEXEC) < 0)
+		return -1;
+	(void)close(*ret_report);
+	*ret_report = setup.fds[LAUNCH_FD_CONTROL];
 	return (long)len;
 }

@@ -193,16 +193,17 @@ Test(report, a_length_that_lies_takes_nothing)
 /* Spaces make the largest frame; it comes in pieces, as from a socket. */
 Test(report, the_largest_frame_is_taken)
 {
+	static const char text[] = "{\"done\":{\"exit\":9}}";
 	static char piece[MIB];
 	size_t left = REPORT_FRAME_MAX;
 
 	add_header(REPORT_FRAME_MAX);
 	memset(piece, ' ', sizeof(piece));
-	memcpy(piece, "{\"done\":{\"exit\":9}}", 19);
+	memcpy(piece, text, sizeof(text) - 1);
 	for (; left; left -= sizeof(piece)) {
 		cr_assert(!rep.done && !rep.broken);
 		report_add(&rep, piece, sizeof(piece), &res);
-		memset(piece, ' ', 19);
+		memset(piece, ' ', sizeof(text));
 	}
 	cr_expect(rep.done && !rep.broken && rep.exit_code == 9);
 }
