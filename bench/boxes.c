@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "measure.h"
 
-#define READY_MS 60000 /* numpy and pandas take their time on a busy machine */
+#define READY_MS 20000 /* numpy and pandas take their time on a busy machine */
 
 enum level bench_level(void)
 {

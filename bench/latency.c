@@ -20,7 +20,6 @@
 #include "contest.h"
 
 #define BURST       4  /* counted runs of a turn */
-#define SLOW_LEAST  20 /* samples of a contestant that is very slow */
 #define TRY_OUT     3  /* runs before the first that counts */
 #define HOPELESS    20 /* failures without one success */
 #define ENTRIES_MAX 32

@@ -120,12 +120,20 @@ static void note_signal(int sig)
 	stop = 1;
 }
 
+/* Not SIG_IGN, which programs that are executed would inherit. */
+static void do_nothing(int sig)
+{
+	(void)sig;
+}
+
 void stop_on_signal(void)
 {
+	const struct sigaction broken = { .sa_handler = do_nothing };
 	const struct sigaction action = { .sa_handler = note_signal, .sa_flags = SA_RESTART };
 
 	(void)sigaction(SIGINT, &action, NULL);
 	(void)sigaction(SIGTERM, &action, NULL);
+	(void)sigaction(SIGPIPE, &broken, NULL);
 }
 
 bool stop_asked(void)

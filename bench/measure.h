@@ -70,7 +70,10 @@ struct option_row {
 
 /* -EINVAL after it has told the usage. --launcher PATH is always known. */
 int options_parse(int argc, char **argv, const struct option_row *rows, size_t n);
-/* From now on SIGINT and SIGTERM only set stop_asked(): files and cgroups are to be removed. */
+/*
+ * From now on SIGINT and SIGTERM only set stop_asked(), and a reader that went away is no signal:
+ * files and cgroups are to be removed.
+ */
 void stop_on_signal(void);
 bool stop_asked(void);
 /* What --launcher said; NULL: the installed one. */

@@ -337,7 +337,6 @@ int main(int argc, char **argv)
 
 	if (options_parse(argc, argv, options, ELEMENTSOF(options)) < 0)
 		return 2;
-	(void)signal(SIGPIPE, SIG_IGN); /* a worker may be gone */
 	stop_on_signal();
 	cpu_start();
 	(void)printf(

@@ -6,12 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OUTPUTS_MAX 1000
-#define HEADER      4
+#include "base/json.h"
+
+#define OUTPUTS_MAX      1000
+#define OUTPUT_TYPES_MAX 64
+#define LINE_MAX_SAID    10000000
+#define HEADER           4
+#define CHUNK_MAX        (1 * MIB) /* the start of the next frame, that came with the last bytes */
 
 void report_init(struct report *r)
 {
-	*r = (struct report){ .bytes = BUF_INIT(REPORT_FRAME_MAX + HEADER) };
+	*r = (struct report){ .bytes = BUF_INIT(REPORT_FRAME_MAX + HEADER + CHUNK_MAX) };
 }
 
 void report_free(struct report *r)
@@ -29,80 +34,129 @@ int report_frame(struct buf *out, const char *json, size_t n)
 	return out->error;
 }
 
-static void freep_json(json_t **v)
+/* A box can make a frame of tiny values; each costs brig far more memory than text. */
+static const struct json_bounds bounds = { .bytes = REPORT_FRAME_MAX,
+	                                   .depth = JSON_DEPTH_MAX,
+	                                   .values = 100000 };
+
+static void no_memory(struct report *r, struct result *res)
 {
-	json_decref(*v);
+	r->broken = true;
+	if (res->error.code == ERR_NONE)
+		(void)err_set(&res->error, ERR_INTERNAL, ENOMEM, "the program's report");
 }
 
-static char *text_of(const json_t *object, const char *key)
+static bool present(const struct json_node *n)
 {
-	const json_t *v = json_object_get(object, key);
-
-	return strdup(json_is_string(v) ? json_string_value(v) : "");
+	return n->value && !json_is_null(n->value);
 }
 
-/* A MIME bundle: what is no string or JSON value under a type's name is not taken. */
-static void take_output(struct report *r, const json_t *bundle, struct result *res)
+/* A copy of the member's text, "" when there is none; NULL when memory ran out. */
+static char *text_of(struct json_node *object, const char *key)
 {
-	char *text;
+	struct json_node n = json_member(object, key);
+	struct str text = { "", 0 };
 
-	if (!json_is_object(bundle) || r->n_outputs == OUTPUTS_MAX)
+	if (present(&n))
+		(void)json_node_bytes(&n, REPORT_FRAME_MAX, &text);
+	return strdup(text.p);
+}
+
+/*
+ * A MIME bundle, kept as it was written: the frame is {"output":BUNDLE} and nothing else, so the
+ * bundle is what lies between the first colon and the last brace.
+ */
+static void take_output(struct report *r, const struct json_node *bundle, const char *p, size_t n,
+                        struct result *res)
+{
+	const char *colon = memchr(p, ':', n);
+	size_t entries;
+
+	if (!json_node_map(bundle, OUTPUT_TYPES_MAX, &entries) || !colon)
 		return;
-	text = json_dumps(bundle, JSON_COMPACT);
-	if (!text)
+	while (p[n - 1] != '}')
+		n--;
+	n -= (size_t)(colon + 1 - p) + 1;
+	if (r->n_outputs == OUTPUTS_MAX || n + 1 > RESULT_OUTPUTS_MAX - res->outputs.len) {
+		if (res->error.code == ERR_NONE)
+			(void)err_set(&res->error, ERR_LIMIT, 0,
+			              "more than %d outputs or %llu bytes of them; the rest was "
+			              "dropped",
+			              OUTPUTS_MAX, RESULT_OUTPUTS_MAX);
 		return;
-	if (strlen(text) + 1 <= RESULT_OUTPUTS_MAX - res->outputs.len) {
-		if (r->n_outputs++)
-			buf_putc(&res->outputs, ',');
-		buf_puts(&res->outputs, text);
 	}
-	free(text);
+	if (r->n_outputs++)
+		buf_putc(&res->outputs, ',');
+	buf_put(&res->outputs, colon + 1, n);
+	if (res->outputs.error)
+		no_memory(r, res);
 }
 
-static void take_exception(const json_t *e, struct result *res)
+static void take_exception(struct report *r, struct json_node *e, struct result *res)
 {
-	json_int_t line = json_integer_value(json_object_get(e, "line"));
+	struct json_node line = json_member(e, "line");
+	uint64_t number = 0;
 
-	if (!json_is_object(e) || res->exception.type)
+	if (!json_node_object(e) || res->exception.type)
 		return;
+	if (present(&line))
+		(void)json_node_u64(&line, &number);
 	res->exception = (struct exception){
 		.type = text_of(e, "type"),
 		.message = text_of(e, "message"),
 		.traceback = text_of(e, "traceback"),
-		.line = line > 0 && line < 10000000 ? (int)line : 0,
+		.line = number < LINE_MAX_SAID ? (int)number : 0,
 	};
-	if (!res->exception.message || !res->exception.traceback) {
+	if (!res->exception.type || !res->exception.message || !res->exception.traceback) {
 		free(res->exception.type);
 		res->exception.type = NULL;
+		no_memory(r, res);
 	}
 }
 
-static void take_done(struct report *r, const json_t *done, struct result *res)
+static void take_done(struct report *r, struct json_node *done, struct result *res)
 {
-	const json_t *value = json_object_get(done, "value");
+	struct json_node status = json_member(done, "exit"), value = json_member(done, "value");
+	struct json_node error = json_member(done, "error");
+	uint64_t code;
 
-	if (!json_is_object(done))
+	if (!json_node_object(done) || !json_node_u64(&status, &code))
 		return;
+	if (present(&value) && !res->value) {
+		res->value = text_of(done, "value");
+		if (!res->value)
+			no_memory(r, res);
+	}
+	if (present(&error))
+		take_exception(r, &error, res);
+	r->exit_code = (int)(code & 0xff);
 	r->done = true;
-	r->exit_code = (int)(json_integer_value(json_object_get(done, "exit")) & 0xff);
-	if (json_is_string(value) && !res->value)
-		res->value = strdup(json_string_value(value));
-	take_exception(json_object_get(done, "error"), res);
 }
 
 static void take_frame(struct report *r, const char *p, size_t n, struct result *res)
 {
-	json_t *v __attribute__((cleanup(freep_json))) =
-		json_loadb(p, n, JSON_REJECT_DUPLICATES, NULL);
+	struct json_node root, ready, output, done;
+	struct json_reader in;
+	bool is_ready = false;
 
-	if (!json_is_object(v)) {
+	if (json_reader_init(&in, "report", p, n, &bounds, NULL) < 0) {
 		r->broken = true;
 		return;
 	}
-	if (json_is_true(json_object_get(v, "ready")))
-		r->ready = true;
-	take_output(r, json_object_get(v, "output"), res);
-	take_done(r, json_object_get(v, "done"), res);
+	root = json_root(&in);
+	ready = json_member(&root, "ready");
+	output = json_member(&root, "output");
+	done = json_member(&root, "done");
+	if (present(&output) && !present(&ready) && !present(&done))
+		take_output(r, &output, p, n, res);
+	else if (present(&done))
+		take_done(r, &done, res);
+	else if (json_node_bool(&ready, &is_ready))
+		r->ready = is_ready;
+	json_node_end(&root);
+	if (json_reader_finish(&in) < 0)
+		r->broken = true;
+	json_reader_done(&in);
 }
 
 static size_t length_of(const char *p)

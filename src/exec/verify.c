@@ -525,6 +525,7 @@ static void fill_missing(struct look *k)
 
 void receipt_start(const struct plan *plan, enum level required, struct receipt *ret)
 {
+	memset(ret, 0, sizeof(*ret));
 	ret->level_required = required;
 	ret->level_achieved = LEVEL_COUNT;
 	(void)snprintf(ret->image, sizeof(ret->image), "host");

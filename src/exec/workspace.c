@@ -182,26 +182,44 @@ static void act_as(uid_t uid)
 	(void)setfsuid(uid);
 }
 
-static int place_parents(int dir_fd, const char *path)
+/* The directory that holds the path's last part; made on the way. */
+static int place_parents(int dir_fd, const char *path, const char **ret_leaf)
 {
-	char dir[PATH_MAX];
+	CLEANUP_FD int dir = fcntl(dir_fd, F_DUPFD_CLOEXEC, 3);
+	const char *at = path;
 
-	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
-		(void)snprintf(dir, sizeof(dir), "%.*s", (int)(slash - path), path);
-		if (mkdirat(dir_fd, dir, 0755) < 0 && errno != EEXIST)
+	for (const char *slash = strchr(at, '/'); slash; slash = strchr(at, '/')) {
+		char name[NAME_MAX + 1];
+		int next;
+
+		if ((size_t)(slash - at) >= sizeof(name))
+			return -ENAMETOOLONG;
+		(void)snprintf(name, sizeof(name), "%.*s", (int)(slash - at), at);
+		if (mkdirat(dir, name, 0755) < 0 && errno != EEXIST)
 			return -errno;
+		next = sys_openat2(dir, name, O_PATH | O_DIRECTORY | O_CLOEXEC, 0, BENEATH);
+		(void)fd_close(dir);
+		dir = next;
+		if (dir < 0)
+			return dir;
+		at = slash + 1;
 	}
-	return 0;
+	*ret_leaf = at;
+	return fd_take(&dir);
 }
 
 static int place_file(int dir_fd, const char *path, const struct str *data, mode_t mode)
 {
+	const char *leaf = path;
+	CLEANUP_FD int dir = strchr(path, '/') ? place_parents(dir_fd, path, &leaf) : FD_NONE;
 	CLEANUP_FD int fd = FD_NONE;
-	int r = strchr(path, '/') ? place_parents(dir_fd, path) : 0;
 
-	if (r < 0)
-		return r;
-	fd = openat(dir_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+	if (dir < 0 && dir != FD_NONE)
+		return dir;
+	if (streq(leaf, "") || streq(leaf, ".") || streq(leaf, ".."))
+		return -EINVAL;
+	fd = openat(dir >= 0 ? dir : dir_fd, leaf,
+	            O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 	if (fd < 0)
 		return -errno;
 	for (size_t done = 0; done < data->n;) {

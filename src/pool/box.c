@@ -159,7 +159,8 @@ static void spoil(struct pool *p, struct box *b, const struct err *err, bool gon
 	else
 		box_kill(p, b);
 	if (!call) /* the one that waits longest, so that nobody waits for ever */
-		for (call = p->queued.first; call && p->shapes + call->shape != s;)
+		for (call = p->queued.first;
+		     call && (p->shapes + call->shape != s || call->private_plan);)
 			call = call->next;
 	if (call && call->state == CALL_QUEUED)
 		call_fail(p, call, RUN_SETUP_FAILED, err);
@@ -224,6 +225,8 @@ static struct box *take_slot(struct pool *p)
 	if (!p->n_free)
 		return NULL;
 	b = &p->boxes[p->free[--p->n_free]];
+	if (!b->id) /* never used: memory that nobody has touched yet */
+		b->id = LAUNCH_BOXES_MAX + index_of(p, b);
 	b->control = b->workspace = b->in = b->out = b->errout = b->report = FD_NONE;
 	b->kill_sent = false;
 	b->cgroup[0] = '\0';
@@ -302,7 +305,7 @@ int box_order(struct pool *p, uint32_t shape, const struct plan *own_plan, struc
 	b->shape = shape;
 	b->plan = own_plan ? own_plan : &p->shapes[shape].plan;
 	b->own = own;
-	b->call = call;
+	b->call = call; /* told when it comes to nothing */
 	set_state(b, WARM_STARTING);
 	list_add(p, b);
 	r = send_order(p, b, own_plan, err);
@@ -312,6 +315,8 @@ int box_order(struct pool *p, uint32_t shape, const struct plan *own_plan, struc
 		return r;
 	}
 	p->shapes[shape].forks++;
+	if (call)
+		call->box = index_of(p, b);
 	return 0;
 }
 

@@ -40,6 +40,9 @@ static void launcher_gone(struct pool *p)
 		ended.id = b->id;
 		box_ended(p, &ended);
 	}
+	(void)err_set(&ended.err, ERR_INTERNAL, EPIPE, "the launcher died");
+	while (p->queued.first)
+		call_fail(p, p->queued.first, RUN_SETUP_FAILED, &ended.err);
 }
 
 _Static_assert(LAUNCH_CGROUPS == CGROUP_CONTROLLERS, "one slot for each hierarchy");
@@ -81,8 +84,8 @@ static void on_reply(struct pool *p, const struct launch_reply *reply, struct so
 		box_started(p, reply);
 		break;
 	case LAUNCH_FAILED:
-		if (box_of(p, reply->id))
-			box_failed(p, reply);
+		if (reply->id)
+			box_failed(p, reply); /* or late, of one that was given up */
 		else
 			shape_failed(p, reply->plan, &reply->err);
 		break;

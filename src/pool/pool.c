@@ -168,8 +168,8 @@ static void renew_zygote(struct pool *p, struct shape *s, uint64_t now)
 
 	if (p->closing || p->lost || s->asked)
 		return;
-	if (s->zygote && ((s->kept && worn) || (!s->kept && now >= s->retry_ns)))
-		ask_zygote(p, s, NULL);
+	if ((s->zygote && s->kept && worn) || (!s->kept && now >= s->retry_ns))
+		ask_zygote(p, s, &s->plan);
 }
 
 /* ---- time ------------------------------------------------------------------------------ */
@@ -470,10 +470,8 @@ static int open_with(struct pool *p, const struct pool_config *config, struct er
 	p->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (!p->boxes || !p->free || p->epoll < 0)
 		return err_set(err, ERR_INTERNAL, ENOMEM, "a pool");
-	for (unsigned i = 0; i < p->boxes_max; i++) {
-		p->boxes[i].id = LAUNCH_BOXES_MAX + i;
+	for (unsigned i = 0; i < p->boxes_max; i++)
 		p->free[p->n_free++] = p->boxes_max - 1 - i;
-	}
 	raise_nofile();
 	r = launcher_start(&p->launcher, config->launcher, err);
 	if (r < 0)

@@ -63,9 +63,12 @@ static int make_streams(struct box *b, int theirs[LAUNCH_FDS])
 /* What a runner in the box is told; it finds the code in the script's file. */
 static int runner_message(const struct request *req, struct buf *out)
 {
-	buf_puts(out, "{\"path\":\"" WORKSPACE "/");
-	buf_puts(out, route_script(req)); /* checked: a plain relative path */
-	buf_puts(out, "\",\"argv\":[");
+	char path[sizeof(WORKSPACE) + REQUEST_PATH_MAX + 1];
+
+	(void)snprintf(path, sizeof(path), WORKSPACE "/%s", route_script(req));
+	buf_puts(out, "{\"path\":");
+	json_put_cstr(out, path);
+	buf_puts(out, ",\"argv\":[");
 	for (size_t i = 0; i < req->n_args; i++) {
 		if (i)
 			buf_putc(out, ',');
@@ -395,12 +398,12 @@ static void conclude(struct pool *p, struct pool_call *c, struct box *b, bool go
 
 void call_fail(struct pool *p, struct pool_call *c, enum run_state state, const struct err *err)
 {
-	struct box *b = c->state == CALL_QUEUED ? NULL : &p->boxes[c->box];
+	struct box *b = c->box == NO_BOX ? NULL : &p->boxes[c->box];
 
 	c->res->state = state;
 	if (c->res->error.code == ERR_NONE)
 		c->res->error = *err;
-	if (b) {
+	if (b && b->call == c) {
 		b->call = NULL;
 		box_close_streams(b);
 		box_kill(p, b);

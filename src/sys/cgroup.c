@@ -202,6 +202,8 @@ int cgroup_dir(const struct cgroup *cg, enum cgroup_controller c)
 
 int cgroup_attach(const struct cgroup *cg, pid_t pid, struct err *err)
 {
+	if (cg->parked)
+		return err_set(err, ERR_INTERNAL, EBADF, "cgroup %s is parked", cg->name);
 	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++) {
 		int r = cg->dirs[i] < 0 ? 0
 		                        : cgroup_write(cg->dirs[i], "cgroup.procs", (uint64_t)pid);
@@ -227,6 +229,8 @@ int cgroup_open_self(struct cgroup *cg, int ret[CGROUP_CONTROLLERS])
 	const char *file = cg->host->mode == CGROUP_V1 ? "tasks" : "cgroup.procs";
 	int n = 0;
 
+	if (cg->parked)
+		return -EBADF;
 	for (size_t i = 0; i < CGROUP_CONTROLLERS; i++) {
 		if (cg->dirs[i] < 0)
 			continue;

@@ -29,7 +29,7 @@ static unsigned told; /* how often a result came */
 
 /* The box that the test is. */
 static struct {
-	char root[64];
+	char root[64], group[64];
 	int control, in, out, errout, report;
 	char message[8192];
 } box;
@@ -78,6 +78,8 @@ static void teardown(void)
 	launcher = fd_close(launcher);
 	pool_close(pool);
 	result_done(&res);
+	if (*box.group)
+		(void)nftw(box.group, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	if (*box.root)
 		(void)nftw(box.root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
@@ -343,10 +345,37 @@ static struct box *wait_in_box(void)
 	b->plan = &s->plan;
 	b->code_pid = getpid();
 	b->code_uid = geteuid();
+	b->kill_sent = false;
 	b->state = WARM_READY;
 	s->ready[s->n_ready++] = index;
 	cr_assert(pool_observe(pool, b->control, EPOLLIN, TAG_CONTROL, index) == 0);
 	return b;
+}
+
+static void put_file(int dir, const char *name, const char *text)
+{
+	CLEANUP_FD int fd = openat(dir, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+
+	cr_assert(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+}
+
+/* A group in which so many tasks are. */
+static void give_group(struct box *b, const char *tasks)
+{
+	CLEANUP_FD int dir = FD_NONE;
+	int parent;
+
+	(void)snprintf(box.group, sizeof(box.group), "/tmp/unit-pool-XXXXXX");
+	cr_assert(mkdtemp(box.group));
+	parent = open(box.group, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cr_assert(mkdirat(parent, "box-1", 0755) == 0);
+	dir = openat(parent, "box-1", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	put_file(dir, "pids.current", tasks);
+	put_file(dir, "cpuacct.usage", "5000000\n");
+	pool->cgroups.mode = CGROUP_V1;
+	pool->cgroups.parents[CGROUP_PIDS] = parent;
+	pool->cgroups.parents[CGROUP_CPUACCT] = fcntl(parent, F_DUPFD_CLOEXEC, 0);
+	(void)snprintf(b->cgroup, sizeof(b->cgroup), "box-1");
 }
 
 /* Takes the run as the box does; returns the length of its message. */
@@ -398,6 +427,7 @@ Test(pool_unit, a_program_that_says_done_has_its_result_before_its_box_is_gone)
 
 	add_shape(LANGUAGE_PYTHON, 0);
 	b = wait_in_box();
+	give_group(b, "2\n");
 	id = b->id;
 	request.language = LANGUAGE_PYTHON;
 	request.args = args;
@@ -422,6 +452,37 @@ Test(pool_unit, a_program_that_says_done_has_its_result_before_its_box_is_gone)
 	answer(LAUNCH_ENDED, id);
 	cr_expect(pool->n_free == BOXES && told == 1);
 	cr_expect(b->id != id && b->id % LAUNCH_BOXES_MAX == id % LAUNCH_BOXES_MAX);
+}
+
+/* What others in the box still write belongs to the run, and must be at rest when it is looked at.
+ */
+Test(pool_unit, a_program_that_leaves_others_behind_has_its_result_when_they_are_gone)
+{
+	static const char *const tasks[] = { "3\n", NULL }; /* NULL: nobody can tell */
+
+	add_shape(LANGUAGE_PYTHON, 0);
+	request.language = LANGUAGE_PYTHON;
+	for (size_t i = 0; i < ELEMENTSOF(tasks); i++) {
+		struct box *b = wait_in_box();
+		uint64_t id = b->id;
+
+		b->cgroup[0] = '\0';
+		if (tasks[i])
+			give_group(b, tasks[i]);
+		told = 0;
+		cr_assert(submit(&request, NULL) == 0, "%s", err.msg);
+		(void)take_run(4);
+		say("{\"done\":{\"exit\":4}}");
+		turn();
+		cr_expect(told == 0 && kill_ordered(id), "%zu", i);
+		cr_assert(write(box.out, "late", 4) == 4);
+		answer(LAUNCH_ENDED, id);
+		cr_expect(told == 1 && res.state == RUN_FAILED && res.exit_code == 4, "%zu", i);
+		cr_expect(res.out.len == 4, "%zu: what was written until the end", i);
+		result_done(&res);
+		result_init(&res);
+		(void)nftw(box.root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	}
 }
 
 /* User code can say what it likes; init cannot be made to lie. */
