@@ -46,20 +46,21 @@ static void no_memory(struct report *r, struct result *res)
 		(void)err_set(&res->error, ERR_INTERNAL, ENOMEM, "the program's report");
 }
 
-static bool present(const struct json_node *n)
-{
-	return n->value && !json_is_null(n->value);
-}
-
 /* A copy of the member's text, "" when there is none; NULL when memory ran out. */
 static char *text_of(struct json_node *object, const char *key)
 {
 	struct json_node n = json_member(object, key);
 	struct str text = { "", 0 };
+	char *copy;
 
-	if (present(&n))
+	if (n.value && json_is_string(n.value))
 		(void)json_node_bytes(&n, REPORT_FRAME_MAX, &text);
-	return strdup(text.p);
+	copy = malloc(text.n + 1);
+	for (size_t i = 0; copy && i < text.n; i++)
+		copy[i] = text.p[i] ? text.p[i] : ' '; /* C text ends at a NUL */
+	if (copy)
+		copy[text.n] = '\0';
+	return copy;
 }
 
 /*
@@ -99,7 +100,7 @@ static void take_exception(struct report *r, struct json_node *e, struct result 
 
 	if (!json_node_object(e) || res->exception.type)
 		return;
-	if (present(&line))
+	if (line.value && json_is_integer(line.value) && json_integer_value(line.value) > 0)
 		(void)json_node_u64(&line, &number);
 	res->exception = (struct exception){
 		.type = text_of(e, "type"),
@@ -120,14 +121,15 @@ static void take_done(struct report *r, struct json_node *done, struct result *r
 	struct json_node error = json_member(done, "error");
 	uint64_t code;
 
-	if (!json_node_object(done) || !json_node_u64(&status, &code))
+	if (!json_node_object(done) || !status.value || !json_is_integer(status.value))
 		return;
-	if (present(&value) && !res->value) {
+	code = (uint64_t)json_integer_value(status.value);
+	if (value.value && json_is_string(value.value) && !res->value) {
 		res->value = text_of(done, "value");
 		if (!res->value)
 			no_memory(r, res);
 	}
-	if (present(&error))
+	if (error.value && json_is_object(error.value))
 		take_exception(r, &error, res);
 	r->exit_code = (int)(code & 0xff);
 	r->done = true;
@@ -137,23 +139,23 @@ static void take_frame(struct report *r, const char *p, size_t n, struct result 
 {
 	struct json_node root, ready, output, done;
 	struct json_reader in;
-	bool is_ready = false;
 
 	if (json_reader_init(&in, "report", p, n, &bounds, NULL) < 0) {
 		r->broken = true;
 		return;
 	}
 	root = json_root(&in);
+	(void)json_node_object(&root); /* else an error, and no member is there */
 	ready = json_member(&root, "ready");
 	output = json_member(&root, "output");
 	done = json_member(&root, "done");
-	if (present(&output) && !present(&ready) && !present(&done))
+	/* One thing at a time; what is no such thing says nothing. */
+	if (output.value && json_is_object(output.value) && !ready.value && !done.value)
 		take_output(r, &output, p, n, res);
-	else if (present(&done))
+	else if (done.value && json_is_object(done.value))
 		take_done(r, &done, res);
-	else if (json_node_bool(&ready, &is_ready))
-		r->ready = is_ready;
-	json_node_end(&root);
+	else if (ready.value && json_is_true(ready.value))
+		r->ready = true;
 	if (json_reader_finish(&in) < 0)
 		r->broken = true;
 	json_reader_done(&in);

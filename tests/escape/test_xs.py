@@ -206,6 +206,7 @@ TRACES = [c for c in list(globals().values()) if isinstance(c, type)]
 # Those of the process itself are gone with it; no other process could see them anyway.
 ONLY_AFTER = {environment, interpreter, directory_and_umask, resource_limit, signals, timer,
               priority, process_numbers, descriptor, terminal, network_counters}
+WATCHED = [t for t in TRACES if t not in ONLY_AFTER and sys.argv[3:] in ([], [t.__name__])]
 
 def plant(traces):
     for trace in traces:
@@ -223,7 +224,7 @@ elif what == "plant":
 elif what == "look":
     result["seen"] = look(TRACES)
 elif what == "hold":
-    plant([t for t in TRACES if t not in ONLY_AFTER])
+    plant(WATCHED)
     result["from"] = time.time()
     time.sleep(2.5)
     result["to"] = time.time()
@@ -232,7 +233,7 @@ elif what == "watch":
     result["at"] = []
     while time.time() < end:
         result["at"].append(time.time())
-        seen.update(look([t for t in TRACES if t not in ONLY_AFTER]))
+        seen.update(look(WATCHED))
         time.sleep(0.1)
     result["seen"] = sorted(seen)
 print(json.dumps(result))
@@ -295,6 +296,15 @@ def send(data):
 '''
 
 
+def orphans(but):
+    """Dead children of this process that it did not start."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open("/proc/%s/stat" % pid) as f:
+            state, parent = f.read().rpartition(")")[2].split()[:2]
+            if state == "Z" and int(parent) == os.getpid() and int(pid) != but:
+                yield int(pid)
+
+
 class Batch:
     """One `brig batch` that is asked line by line."""
 
@@ -342,13 +352,24 @@ class Batch:
         with contextlib.suppress(OSError):
             self.proc.stdin.close()
         self.proc.stdin = None  # else communicate() would flush it
+        end = time.monotonic() + ANSWER_S
         try:
-            rest, errors = self.proc.communicate(timeout=ANSWER_S)
+            rest, errors = self._rest(end)
         finally:
             self.stop()
         self.errors = errors.decode()
         assert not rest and not self.bytes, "answers without a request: %r" % rest
         return self.proc.returncode
+
+    def _rest(self, end):
+        """Orphans come to this process, not to the host's init, so it does what that would do."""
+        while True:
+            try:
+                return self.proc.communicate(timeout=0.1)
+            except subprocess.TimeoutExpired:
+                assert time.monotonic() < end, "it does not end"
+                for pid in orphans(self.proc.pid):
+                    os.waitpid(pid, os.WNOHANG)
 
     def stop(self):
         if self.proc.poll() is None:
@@ -409,19 +430,33 @@ def test_XS_01_nothing_of_a_run_is_in_the_next_ones(start):
             assert batch.guest("look", token)["seen"] == []
 
 
-def test_XS_01_two_boxes_at_a_time_do_not_see_each_other(start, mode):
+def watch(start, *trace):
+    """What one run sees of another that holds its traces at the same time."""
     batch, token = start("--jobs", 2), secrets.token_hex(16)
     batch.good("python", "1")
-    batch.ask("python", GUEST, args=["hold", token])
+    batch.ask("python", GUEST, args=["hold", token, *trace])
     time.sleep(0.3)
-    batch.ask("python", GUEST, args=["watch", token])
+    batch.ask("python", GUEST, args=["watch", token, *trace])
     held, watched = batch.answer(), batch.answer()
     assert held["state"] == watched["state"] == "finished", (held, watched)
     held, watched = json.loads(held["stdout"]), json.loads(watched["stdout"])
     assert [t for t in watched["at"] if held["from"] < t < held["to"]], "they did not overlap"
+    return watched["seen"]
+
+
+@pytest.mark.parametrize("trace", ["files", "process", "abstract_socket", "tcp_port"])
+def test_XS_01_two_boxes_at_a_time_do_not_see_each_other(start, trace):
+    assert watch(start, trace) == []
+
+
+def test_XS_10_a_lock_on_a_device_is_not_seen(start, mode):
     # An ordinary user's boxes have the host's device nodes; see own_device_nodes in the receipt.
-    known = ["lock_on_device"] if mode == "user" else []
-    assert watched["seen"] == known
+    assert watch(start, "lock_on_device") == (["lock_on_device"] if mode == "user" else [])
+
+
+def test_XS_10_a_lock_on_the_root_is_not_seen(start):
+    """All boxes of a pool have one root, in one file system."""
+    assert watch(start, "lock_on_root") == []
 
 
 KEPT_OBJECTS = r'''
@@ -682,6 +717,30 @@ def test_XS_07_a_member_that_died_is_not_given(start, host, language, victim):
             os.kill(pid, signal.SIGKILL)
         time.sleep(0.2)
         assert batch.good(language, code) == "1\n"
+
+
+NO_REAPER = r'''
+import ctypes, subprocess, sys
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: orphans come here, and stay
+for _ in range(int(sys.argv[1])):
+    p = subprocess.Popen(sys.argv[3:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    p.stdin.write(sys.argv[2].encode() + b"\\n")
+    p.stdin.flush()
+    p.stdout.readline()
+    p.stdin.close()  # while the next box is being made
+    p.wait(5)
+print("ended")
+'''
+
+
+def test_XS_07_the_end_does_not_wait_for_a_stranger(brig, host):
+    """A process that the zygote leaves in a half-made box is reaped by brig's own programs: in a
+    container the first process may be one that never does."""
+    request = {"language": "python", "code": "1", "level": "degraded-ok"}
+    done = subprocess.run([*brig.prefix, "python3", "-c", NO_REAPER, "40", json.dumps(request),
+                           host.brig, "batch", "--jobs", "1"], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, timeout=120, check=False)
+    assert done.stdout == b"ended\n", done.stderr[-300:]
 
 
 # --- policy ---------------------------------------------------------------------------------------
