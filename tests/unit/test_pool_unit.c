@@ -626,3 +626,54 @@ Test(pool_unit, a_workspace_that_is_not_empty_is_not_used)
 	cr_expect(recv(box.control, box.message, 1, MSG_DONTWAIT) < 0, "nothing was run");
 	cr_expect(kill_ordered(b->id));
 }
+
+Test(pool_unit, cancelled_private_call_is_forgotten_by_its_box)
+{
+	struct request other = request;
+	struct launch_call call;
+	struct pool_call *c;
+
+	add_shape(LANGUAGE_SHELL, 0);
+	other.limits.memory_bytes /= 2;
+	cr_assert(submit(&other, &c) == 0);
+	cr_assert(told_launcher(&call));
+	pool_cancel(pool, c);
+	turn();
+	cr_expect(told == 1);
+	cr_expect(pool->boxes[call.id % LAUNCH_BOXES_MAX].call == NULL);
+	answer(LAUNCH_FAILED, call.id); /* ASan: use after free */
+}
+
+Test(pool_unit, private_call_hit_by_a_strangers_failure)
+{
+	struct request other = request;
+	struct launch_call a, b;
+
+	add_shape(LANGUAGE_SHELL, 1);
+	cr_assert(told_launcher(&a));
+	other.limits.memory_bytes /= 2;
+	cr_assert(submit(&other, NULL) == 0);
+	cr_assert(told_launcher(&b));
+	answer(LAUNCH_FAILED, a.id);
+	cr_expect(told == 0, "its own box is still on its way");
+	cr_expect(told == 0 || pool->boxes[b.id % LAUNCH_BOXES_MAX].call == NULL, "dangling");
+}
+
+Test(pool_unit, late_failure_kills_the_shape)
+{
+	add_shape(LANGUAGE_SHELL, 0);
+	answer(LAUNCH_FAILED, LAUNCH_BOXES_MAX + 3);
+	cr_expect(pool->shapes[0].kept, "and no shell box is ever ordered again");
+}
+
+Test(pool_unit, name_with_quote)
+{
+	add_shape(LANGUAGE_PYTHON, 0);
+	(void)wait_in_box();
+	request.language = LANGUAGE_PYTHON;
+	request.name = "a\"b.py";
+	cr_assert(request_check(&request, &err) == 0, "%s", err.msg);
+	cr_assert(submit(&request, NULL) == 0);
+	(void)take_run(4);
+	cr_expect(strstr(box.message, "a\\\"b.py") != NULL, "%s", box.message + 1);
+}

@@ -614,3 +614,21 @@ Test(report, freeing_half_a_frame_twice_does_no_harm)
 	report_free(&rep);
 	cr_expect(!rep.bytes.data);
 }
+
+Test(report, largest_frame_then_another)
+{
+	static char piece[MIB];
+	CLEANUP_BUF struct buf last = BUF_INIT(2 * MIB);
+
+	add_header(REPORT_FRAME_MAX);
+	memset(piece, ' ', sizeof(piece));
+	memcpy(piece, "{\"output\":{\"a\":\"b\"}}", 20);
+	for (size_t i = 0; i < 63; i++) {
+		report_add(&rep, piece, sizeof(piece), &res);
+		memset(piece, ' ', 20);
+	}
+	buf_put(&last, piece, sizeof(piece));
+	cr_assert(report_frame(&last, "{\"done\":{\"exit\":0}}", 19) == 0);
+	report_add(&rep, last.data, last.len, &res);
+	cr_expect(!rep.broken && rep.done && rep.n_outputs == 1);
+}

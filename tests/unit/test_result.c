@@ -460,3 +460,12 @@ Test(result, a_receipt_starts_with_nothing_enforced)
 		cr_expect_str_eq(rc.layers[i].detail, "not verified");
 	}
 }
+
+Test(result, receipt_start_on_a_used_receipt)
+{
+	struct plan plan = { .seccomp_id = "x" };
+	struct receipt rc = { .verified = true, .layers[LAYER_SECCOMP].enforced = true };
+
+	receipt_start(&plan, LEVEL_STANDARD, &rc);
+	cr_expect(!rc.verified && !rc.layers[LAYER_SECCOMP].enforced);
+}

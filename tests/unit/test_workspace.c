@@ -758,3 +758,16 @@ Test(workspace, root_s_rights_are_not_used)
 	cr_expect(place_one("d/f", "x", BOX_UID, &err) == -EACCES);
 	cr_expect(!exists("d/f"));
 }
+
+Test(workspace, parent_link_is_followed)
+{
+	struct err err = { 0 };
+
+	make_dir("elsewhere");
+	make_link("elsewhere", "d");
+	cr_expect(place_one("d/f", "x", 0, &err) < 0);
+	cr_expect(!exists("elsewhere/f"));
+	cr_assert(unlinkat(root_fd, "main.py", 0) == 0);
+	cr_expect(place_one("../unit-ws-outside", "x", 0, &err) < 0, "no RESOLVE_BENEATH");
+	(void)unlinkat(root_fd, "../unit-ws-outside", 0);
+}
