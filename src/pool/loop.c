@@ -176,7 +176,7 @@ static bool busy(const struct pool *p)
 
 static int wait_ms(const struct pool *p, int timeout_ms)
 {
-	int due = p->over.first ? 0 : busy(p) ? POOL_TICK_MS : 1000;
+	int due = p->over.first ? 0 : p->unheard ? LISTEN_AFTER : busy(p) ? POOL_TICK_MS : 1000;
 
 	return timeout_ms >= 0 && timeout_ms < due ? timeout_ms : due;
 }
@@ -192,6 +192,8 @@ int pool_turn(struct pool *p, int timeout_ms)
 	for (int i = 0; i < n; i++)
 		handle(p, events[i].data.u64);
 	now = clock_ns();
+	for (struct pool_call *c = p->running.first; c && p->unheard; c = c->next)
+		call_listen(p, c, now);
 	if (now >= p->tick_ns) {
 		p->tick_ns = now + (uint64_t)POOL_TICK_MS * 1000000;
 		pool_tick(p, now);

@@ -14,11 +14,12 @@
 #include "pool/pool.h"
 #include "sys/cgroup.h"
 
-#define SETUP_MS    10000 /* from the order to a box that is ready */
-#define KILL_MS     5000  /* from the kill to its end */
-#define WATCH_AFTER 20    /* ms of running, then the launcher looks after the limits */
-#define NO_BOX      UINT32_MAX
-#define RETRY_NS    UINT64_C(200000000) /* after a failure, and so on for each in a row */
+#define SETUP_MS     10000 /* from the order to a box that is ready */
+#define KILL_MS      5000  /* from the kill to its end */
+#define LISTEN_AFTER 2     /* ms of running, then output is read as it comes */
+#define WATCH_AFTER  20    /* ms of running, then the launcher looks after the limits */
+#define NO_BOX       UINT32_MAX
+#define RETRY_NS     UINT64_C(200000000) /* after a failure, and so on for each in a row */
 
 enum warm_state {
 	WARM_FREE = 0,
@@ -68,7 +69,7 @@ struct pool_call {
 	void *data;
 	uint32_t shape, box;
 	bool private_plan, ordered; /* a box for it alone */
-	bool cancelled, timed_out, exited, watched;
+	bool cancelled, timed_out, exited, watched, listening;
 	struct report report;
 	struct output out, errout;
 	struct box_report exit_report;
@@ -116,6 +117,7 @@ struct pool {
 	uint32_t starting; /* list of boxes under way, NO_BOX: none */
 	struct call_list queued, running, over;
 	unsigned n_ending;
+	unsigned unheard;           /* runs whose output is not read as it comes */
 	struct cgroup_host cgroups; /* parents only, for reading usage */
 	uint64_t tick_ns, demand_ns;
 	uint32_t without;
@@ -155,6 +157,8 @@ void call_on_stream(struct pool *p, struct pool_call *c, enum pool_tag tag);
 void call_on_exit(struct pool *p, struct pool_call *c, const struct box_report *rep);
 void call_on_end(struct pool *p, struct pool_call *c, const struct launch_usage *usage);
 void call_fail(struct pool *p, struct pool_call *c, enum run_state state, const struct err *err);
+/* Output as it comes, when the run takes long enough for that. */
+void call_listen(struct pool *p, struct pool_call *c, uint64_t now);
 void call_tick(struct pool *p, struct pool_call *c, uint64_t now);
 void call_free(struct pool_call *c);
 

@@ -122,10 +122,11 @@ static int memfd_of(const struct buf *message)
 /* The word and, when they fit, what follows; else that in a memfd. */
 static int send_run(struct box *b, const struct buf *message, const int theirs[LAUNCH_FDS])
 {
-	char bytes[1 + BOX_RUN_INLINE_MAX] = { BOX_RUN };
+	static char bytes[1 + BOX_RUN_INLINE_MAX]; /* not on the stack: it would be cleared */
 	CLEANUP_FD int memfd = FD_NONE;
 	int fds[5], n = 0;
 
+	bytes[0] = BOX_RUN;
 	for (int i = LAUNCH_FD_STDIN; i <= LAUNCH_FD_STDERR; i++)
 		fds[n++] = theirs[i];
 	if (theirs[LAUNCH_FD_REPORT] >= 0)
@@ -165,20 +166,42 @@ static int send_message(struct pool *p, struct pool_call *c, struct box *b,
 	return send_run(b, &message, theirs);
 }
 
+/*
+ * Output wakes us for every line, and each time the program waits: a short one is better left
+ * alone, the pipes hold what it writes. After LISTEN_AFTER ms we read as it comes.
+ */
 static int observe_streams(struct pool *p, struct pool_call *c, struct box *b)
 {
 	uint32_t i = index_of(p, b);
-	int r = pool_observe(p, b->out, EPOLLIN, TAG_OUT, i);
+	int r = 0;
 
-	if (r >= 0)
-		r = pool_observe(p, b->errout, EPOLLIN, TAG_ERR, i);
-	if (r >= 0 && c->req->language == LANGUAGE_PYTHON)
+	if (c->req->language == LANGUAGE_PYTHON)
 		r = pool_observe(p, b->report, EPOLLIN, TAG_REPORT, i);
 	if (!c->req->stdin_data.n)
 		b->in = fd_close(b->in);
 	else if (r >= 0)
 		r = pool_observe(p, b->in, EPOLLOUT, TAG_IN, i);
 	return r;
+}
+
+static void listen_now(struct pool *p, struct pool_call *c)
+{
+	struct box *b = &p->boxes[c->box];
+
+	if (c->listening)
+		return;
+	c->listening = true;
+	p->unheard--;
+	if (b->out >= 0)
+		(void)pool_observe(p, b->out, EPOLLIN, TAG_OUT, c->box);
+	if (b->errout >= 0)
+		(void)pool_observe(p, b->errout, EPOLLIN, TAG_ERR, c->box);
+}
+
+void call_listen(struct pool *p, struct pool_call *c, uint64_t now)
+{
+	if (c->state == CALL_RUNNING && now - c->go_ns >= (uint64_t)LISTEN_AFTER * 1000000)
+		listen_now(p, c);
 }
 
 static int attach(struct pool *p, struct pool_call *c, struct box *b, struct err *err)
@@ -219,6 +242,7 @@ void call_claim(struct pool *p, struct pool_call *c, struct box *b)
 		call_list_del(&p->queued, c);
 	c->state = CALL_RUNNING;
 	call_list_add(&p->running, c);
+	p->unheard++;
 	p->shapes[b->shape].claimed++;
 	report_init(&c->report);
 	output_init(&c->out, c->req->limits.output_bytes);
@@ -380,6 +404,8 @@ static void fill_result(struct pool_call *c, struct box *b)
 
 static void give_back(struct pool *p, struct pool_call *c)
 {
+	if (c->state != CALL_QUEUED && !c->listening)
+		p->unheard--;
 	call_list_del(c->state == CALL_QUEUED ? &p->queued : &p->running, c);
 	c->state = CALL_OVER;
 	call_list_add(&p->over, c);
