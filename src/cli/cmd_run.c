@@ -27,6 +27,7 @@
 #define EXIT_KILLED    137
 #define EXIT_CANCELLED 130
 #define EXIT_USAGE     2
+#define LIVE_CHUNK     4096  /* a pipe that polls writable takes this much without blocking */
 #define WARM_MS        20000 /* to a box that waits; a zygote loads in it */
 
 static void complain(const struct err *err)
@@ -211,29 +212,51 @@ static void note_done(void *data, struct result *res)
 	*(bool *)data = true;
 }
 
-/* Turns until it is done; a signal stops the run, not us. */
-static void turn_until(struct pool *p, const bool *over, struct pool_call *call, int cancel,
-                       const bool *broken)
-{
-	while (!*over && pool_turn(p, POOL_TICK_MS) >= 0)
-		if (!*over && (*broken || poll(&(struct pollfd){ cancel, POLLIN, 0 }, 1, 0) > 0))
-			pool_cancel(p, call);
-}
-
 /* Live, up to the limit; what came after it is told at the end, as execute() does. */
 struct live {
-	uint64_t left[2];
+	struct buf waiting[2]; /* for a reader that is slower than the code */
 	bool broken;
 };
 
 static void show(void *data, bool is_stderr, const char *bytes, size_t n)
 {
-	struct live *live = data;
-	size_t shown = MIN2(n, live->left[is_stderr]);
+	struct buf *to = &((struct live *)data)->waiting[is_stderr];
 
-	live->left[is_stderr] -= shown;
-	if (write_all(is_stderr ? STDERR_FILENO : STDOUT_FILENO, bytes, shown) < 0)
-		live->broken = true;
+	buf_put(to, bytes, MIN2(n, to->max - to->len));
+}
+
+/* As much as the reader takes; all of it in the end. */
+static void flush_live(struct live *live, bool all)
+{
+	for (int i = 0; i < 2 && !live->broken; i++) {
+		struct buf *b = &live->waiting[i];
+		struct pollfd p = { i + 1, POLLOUT, 0 };
+		size_t n = all ? b->len : MIN2(b->len, LIVE_CHUNK);
+
+		while (n && (all || poll(&p, 1, 0) > 0)) {
+			if (write_all(i + 1, b->data, n) < 0) {
+				live->broken = true;
+				break;
+			}
+			memmove(b->data, b->data + n, b->len - n);
+			b->len -= n;
+			b->max -= n; /* what was shown counts against the limit */
+			n = all ? b->len : MIN2(b->len, LIVE_CHUNK);
+		}
+	}
+}
+
+/* Turns until it is done; a signal stops the run, not us. */
+static void turn_until(struct pool *p, const bool *over, struct pool_call *call, int cancel,
+                       struct live *live)
+{
+	while (!*over && pool_turn(p, POOL_TICK_MS) >= 0) {
+		flush_live(live, false);
+		if (!*over &&
+		    (live->broken || poll(&(struct pollfd){ cancel, POLLIN, 0 }, 1, 0) > 0))
+			pool_cancel(p, call);
+	}
+	flush_live(live, true);
 }
 
 static void show_rest(const struct result *res)
@@ -260,7 +283,9 @@ static int execute_warm(const struct run_options *o, const struct run_variant *v
 	const struct pool_config config = {
 		.launcher = v->launcher, .shapes = &shape, .n_shapes = 1, .without = v->without
 	};
-	struct live live = { { o->req.limits.output_bytes, o->req.limits.output_bytes }, false };
+	struct live live = { { BUF_INIT(o->req.limits.output_bytes),
+		               BUF_INIT(o->req.limits.output_bytes) },
+		             false };
 	struct jail_fetch fetch[RUN_PAIRS_MAX];
 	struct pool_call *call;
 	struct pool *p;
@@ -281,11 +306,13 @@ static int execute_warm(const struct run_options *o, const struct run_variant *v
 		pool_fetch(call, fetch, o->n_outs);
 		if (!o->json)
 			pool_listen(call, show, &live);
-		turn_until(p, &over, call, cancel, &live.broken);
+		turn_until(p, &over, call, cancel, &live);
 		if (!o->json)
 			show_rest(res);
 	}
 	pool_close(p);
+	buf_done(&live.waiting[0]);
+	buf_done(&live.waiting[1]);
 	return r;
 }
 

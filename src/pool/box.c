@@ -2,12 +2,14 @@
 
 /*
  * The life of one box as the pool sees it: ordered, complete, looked at from outside, waiting,
- * claimed, gone. A waiting box costs two descriptors here: its control socket and its workspace.
+ * claimed, gone. A waiting box costs three descriptors here: its control socket, its workspace and
+ * the pidfd of its init.
  */
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,7 @@
 #include "pool/pool_impl.h"
 #include "sys/file.h"
 #include "sys/sock.h"
+#include "sys/syscalls.h"
 
 static uint32_t index_of(const struct pool *p, const struct box *b)
 {
@@ -106,6 +109,7 @@ void box_release(struct pool *p, struct box *b)
 	box_close_streams(b);
 	b->control = fd_close(b->control);
 	b->workspace = fd_close(b->workspace);
+	b->pidfd = fd_close(b->pidfd);
 	free(b->starting);
 	b->starting = NULL;
 	b->call = NULL;
@@ -137,8 +141,10 @@ void box_kill(struct pool *p, struct box *b)
 		set_state(b, WARM_ENDING);
 		p->n_ending++;
 	}
+	/* With init everything in its pid namespace dies; the launcher sees that by itself. */
 	if (!b->kill_sent)
-		b->kill_sent = launcher_kill(&p->launcher, b->id) >= 0;
+		b->kill_sent = (b->pidfd >= 0 && sys_pidfd_kill(b->pidfd, SIGKILL) >= 0) ||
+		               launcher_kill(&p->launcher, b->id) >= 0;
 	if (!b->kill_sent)
 		p->blocked = true; /* pool_tick() tries again */
 }
@@ -227,7 +233,7 @@ static struct box *take_slot(struct pool *p)
 	b = &p->boxes[p->free[--p->n_free]];
 	if (!b->id) /* never used: memory that nobody has touched yet */
 		b->id = LAUNCH_BOXES_MAX + index_of(p, b);
-	b->control = b->workspace = b->in = b->out = b->errout = b->report = FD_NONE;
+	b->control = b->workspace = b->pidfd = b->in = b->out = b->errout = b->report = FD_NONE;
 	b->kill_sent = false;
 	b->cgroup[0] = '\0';
 	b->starting = calloc(1, sizeof(*b->starting));
@@ -281,6 +287,8 @@ static int send_order(struct pool *p, struct box *b, const struct plan *own_plan
 		theirs[i] = FD_NONE;
 	if (getrandom(&call.slot, sizeof(call.slot), 0) != sizeof(call.slot))
 		return err_set(err, ERR_INTERNAL, errno, "random numbers");
+	/* Known before it is there: whoever outlives the launcher can remove it. */
+	cgroup_name(call.slot % b->plan->host_id_slots, b->cgroup, sizeof(b->cgroup));
 	r = make_control(b, theirs);
 	if (r >= 0 && s->config.like.language == LANGUAGE_JAVASCRIPT)
 		r = make_streams(b, theirs);
@@ -435,12 +443,13 @@ static void maybe_verify(struct pool *p, struct box *b)
 		become_ready(p, b);
 }
 
-void box_started(struct pool *p, const struct launch_reply *reply)
+void box_started(struct pool *p, const struct launch_reply *reply, int *pidfd)
 {
 	struct box *b = box_of(p, reply->id);
 
 	if (!b || b->state != WARM_STARTING)
 		return;
+	b->pidfd = fd_take(pidfd);
 	b->starting->started = true;
 	b->starting->facts.started = *reply;
 	maybe_verify(p, b);

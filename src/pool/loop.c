@@ -10,7 +10,6 @@
 #include "pool/pool_impl.h"
 #include "sys/sock.h"
 
-#define CLEAN_UP_MS      1000 /* for the last task of a box whose launcher died */
 #define EVENTS_MAX       64
 #define REPLIES_PER_TURN 64 /* of the launcher, so that runs are not kept waiting */
 
@@ -81,7 +80,7 @@ static void on_reply(struct pool *p, const struct launch_reply *reply, struct so
 {
 	switch ((enum launch_kind)reply->kind) {
 	case LAUNCH_STARTED:
-		box_started(p, reply);
+		box_started(p, reply, &msg->fds[0]);
 		break;
 	case LAUNCH_FAILED:
 		if (reply->id)

@@ -449,7 +449,7 @@ int pool_add_shape(struct pool *p, const struct pool_shape *config, size_t *ret,
 	return s->asked ? 0 : -EIO;
 }
 
-/* Two descriptors for each box that waits. */
+/* Three descriptors for each box that waits. */
 static void raise_nofile(void)
 {
 	struct rlimit l;
@@ -532,9 +532,15 @@ void pool_close(struct pool *p)
 	if (p->epoll >= 0 && p->launcher.sock >= 0)
 		cancel_all(p);
 	launcher_stop(&p->launcher); /* it ends every box before it leaves */
-	for (unsigned i = 0; p->boxes && i < p->boxes_max; i++)
-		if (p->boxes[i].state != WARM_FREE)
-			box_release(p, &p->boxes[i]);
+	for (unsigned i = 0; p->boxes && i < p->boxes_max; i++) {
+		struct box *b = &p->boxes[i];
+
+		if (b->state == WARM_FREE)
+			continue;
+		if (*b->cgroup) /* it may have been killed while it did that */
+			cgroup_remove_orphan(&p->cgroups, b->cgroup, CLEAN_UP_MS);
+		box_release(p, b);
+	}
 	for (size_t i = 0; i < POOL_SHAPES_MAX; i++)
 		free(p->shapes[i].ready);
 	cgroup_host_close(&p->cgroups);

@@ -19,6 +19,7 @@
 #define LISTEN_AFTER 2     /* ms of running, then output is read as it comes */
 #define WATCH_AFTER  20    /* ms of running, then the launcher looks after the limits */
 #define NO_BOX       UINT32_MAX
+#define CLEAN_UP_MS  1000                /* for the last task of a box whose launcher died */
 #define RETRY_NS     UINT64_C(200000000) /* after a failure, and so on for each in a row */
 
 enum warm_state {
@@ -45,6 +46,7 @@ struct box {
 	struct pool_call *call;
 	struct starting *starting;
 	int control, workspace;
+	int pidfd; /* of its init: a launcher that is stuck must not keep it alive */
 	int in, out, errout, report; /* our ends; of a run, or given when it was ordered */
 	pid_t code_pid;
 	uint32_t code_uid;
@@ -133,7 +135,7 @@ int pool_observe(struct pool *p, int fd, uint32_t events, enum pool_tag tag, uin
 /* box.c */
 int box_order(struct pool *p, uint32_t shape, const struct plan *own_plan, struct arena *own,
               struct pool_call *call, struct err *err);
-void box_started(struct pool *p, const struct launch_reply *reply);
+void box_started(struct pool *p, const struct launch_reply *reply, int *pidfd);
 void box_failed(struct pool *p, const struct launch_reply *reply);
 void box_ended(struct pool *p, const struct launch_reply *reply);
 void box_on_control(struct pool *p, uint32_t index);

@@ -141,7 +141,9 @@ def test_SU_03_procfs_is_fresh(brig):
             "print(os.stat('/proc').st_ino, int(os.readlink('/proc/self')) == os.getpid())\n"
             "print([l[4] for l in lines if l[l.index('-') + 1] == 'sysfs'])")
     run = brig.run("python", code)
-    assert run.stdout == "['/proc']\n1 True\n[]\n", run
+    # Of a shared root there is an empty one below it.
+    mounts = ["/proc"] * (2 if os.environ.get("BRIG_TEST_WARM") else 1)
+    assert run.stdout == "%r\n1 True\n[]\n" % mounts, run
 
 
 def test_SU_05_masks_are_null_devices_or_empty(brig):

@@ -7,6 +7,7 @@ looks for it. In one box it must find every trace, which is the positive control
 none. Sizes of the catalogue that take hours (10^4 members, 10^5 claims) are smaller here.
 """
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -19,7 +20,9 @@ import time
 
 import pytest
 
+PYTHON = "/usr/bin/python3"  # which every user may execute
 ANSWER_S = 40  # for one line of brig batch, on a busy machine
+NOT_CARRIED_OUT = ("rejected", "setup_failed", "lost", "cancelled")
 
 # python GUEST plant|look|hold|both TOKEN
 GUEST = r'''
@@ -242,7 +245,7 @@ os._exit(0) if what != "look" else None
 
 # Everything a program can find out about how it was started.
 MANIFEST = r'''
-import json, os, resource, signal, stat, sys, threading
+import ctypes, json, os, resource, signal, stat, sys, threading
 def lines(path, *names):
     return [l.strip() for l in open(path) if l.startswith(names)]
 def tree(top):
@@ -252,6 +255,11 @@ def tree(top):
             s = os.lstat(os.path.join(folder, name))
             found[os.path.join(folder, name)] = [s.st_mode, s.st_uid, s.st_gid, s.st_size, s.st_nlink]
     return found
+def limit(number):
+    try:
+        return resource.getrlimit(number)
+    except OSError as error:
+        return error.errno
 fds = [int(f) for f in os.listdir("/proc/self/fd") if os.path.lexists("/proc/self/fd/" + f)]
 mask = os.umask(0)
 os.umask(mask)
@@ -268,13 +276,11 @@ print(json.dumps({
                     "Cpus_allowed_list", "Speculation"),
     "threads": threading.active_count(),
     "timers": [signal.getitimer(i) for i in range(3)],
-    "rlimits": {n: resource.getrlimit(getattr(resource, n)) for n in dir(resource)
-                if n.startswith("RLIMIT_")},
+    "rlimits": {n: limit(getattr(resource, n)) for n in dir(resource) if n.startswith("RLIMIT_")},
     "session": [os.getsid(0) == os.getpid(), os.getpgid(0) == os.getpid(), os.getppid()],
     "nice": os.nice(0), "scheduler": os.sched_getscheduler(0),
     "oom_score_adj": open("/proc/self/oom_score_adj").read(),
-    "timerslack": open("/proc/self/timerslack_ns").read(),
-    "personality": open("/proc/self/personality").read(),
+    "timerslack": ctypes.CDLL(None).prctl(30, 0, 0, 0, 0),
     "processes": len([p for p in os.listdir("/proc") if p.isdigit()]),
     "host": os.uname().nodename,
     "files": [tree(top) for top in ("/workspace", "/tmp", "/dev")],
@@ -312,7 +318,7 @@ class Batch:
         self.mode = brig.mode
         self.proc = brig.popen(brig.prefix + [program, "batch", *map(str, options)],
                                stdin=subprocess.PIPE, **kw)
-        self.bytes = b""
+        self.bytes, self.refused = b"", False
 
     def ask(self, language, code, **fields):
         request = dict({"language": language, "code": code}, **fields)
@@ -332,7 +338,9 @@ class Batch:
         return line
 
     def answer(self, seconds=ANSWER_S):
-        return json.loads(self.line(seconds).decode())
+        result = json.loads(self.line(seconds).decode())
+        self.refused |= result["state"] in NOT_CARRIED_OUT
+        return result
 
     def run(self, language, code, **fields):
         self.ask(language, code, **fields)
@@ -382,7 +390,8 @@ class Batch:
 
 @pytest.fixture
 def start(brig, host):
-    """start(options…) begins a batch; at the end of the test it must leave by itself, content."""
+    """start(options…) begins a batch; at the end of the test it must leave by itself, with the
+    status that its answers ask for."""
     begun = []
 
     def begin(*options, **kw):
@@ -392,7 +401,7 @@ def start(brig, host):
     try:
         for batch in begun:
             if batch.proc.stdin:
-                assert batch.close() == 0, batch.errors
+                assert batch.close() == (1 if batch.refused else 0), batch.errors
     finally:
         for batch in begun:
             batch.stop()
@@ -479,7 +488,7 @@ made["key"] >= 0 and libc.syscall(250, 21, made["key"])
 def test_XS_01_objects_that_outlive_a_process_cannot_be_made(start):
     """System V and POSIX queues, keys. In a namespace of its own each, should the filter fail."""
     key = str(secrets.randbelow(1 << 30) + 1)
-    control = subprocess.run(["python3", "-c", KEPT_OBJECTS, key], stdout=subprocess.PIPE, check=True)
+    control = subprocess.run([PYTHON, "-c", KEPT_OBJECTS, key], stdout=subprocess.PIPE, check=True)
     assert json.loads(control.stdout) == ["key", "mq", "queue", "semaphore", "shm"]
     batch = start("--jobs", 1)
     for _ in range(2):
@@ -523,7 +532,7 @@ def test_XS_05_no_secret_of_a_run_is_in_the_memory_of_the_next(start, way):
 def test_XS_05_nothing_of_brigs_own_environment(start, brig):
     """Neither in the environment nor in the memory, also not of what was forked or inherited."""
     secret = "xs-mark-" + secrets.token_hex(16)
-    control = subprocess.run(["python3", "-c", SCAN], env={"S": secret, "PATH": "/usr/bin:/bin"},
+    control = subprocess.run([PYTHON, "-c", SCAN], env={"S": secret, "PATH": "/usr/bin:/bin"},
                              stdout=subprocess.PIPE, check=True)
     assert int(control.stdout) >= 1
     read, write = os.pipe()
@@ -549,7 +558,7 @@ def test_XS_05_a_run_does_not_pay_for_the_one_before(start, mode):
     batch = start("--jobs", 1)
     for _ in range(2):
         big, small = batch.run("python", USE)["usage"], batch.run("python", "print(1)")["usage"]
-        assert big["cpu_ms"] > 300 and big["written_bytes"] > 2900000, big
+        assert big["cpu_ms"] > 300 and (big["written_bytes"] > 2900000 or mode == "user"), big
         assert big["peak_memory_bytes"] > 120 << 20 or mode == "user", big
         assert small["cpu_ms"] < 100 and small["written_bytes"] < 10000, small
         assert small["peak_memory_bytes"] < 60 << 20 and small["wall_ms"] < 1000, small
@@ -615,6 +624,8 @@ def test_XS_03_a_warm_box_is_as_a_cold_one(start, brig, mode, level):
     cold = json.loads(brig.run("python", MANIFEST, options=options, level=level != "strict").stdout)
     batch = start("--jobs", 1)
     fields = {"level": level} if level == "strict" else {}
+    for name in ("RLIMIT_NOFILE", "RLIMIT_OFILE"):  # one more, for the report
+        cold["rlimits"][name] = [n + 1 for n in cold["rlimits"][name]]
     for _ in range(3):
         warm = json.loads(batch.good("python", MANIFEST, **fields))
         for key in cold:
@@ -622,23 +633,22 @@ def test_XS_03_a_warm_box_is_as_a_cold_one(start, brig, mode, level):
 
 
 def test_XS_03_nothing_is_inherited_from_who_started_brig(start, brig, tmp_path):
-    """Ignored and blocked signals, limits, priority, umask, directory."""
+    """Ignored and blocked signals, limits, umask, directory. (The priority is: that is its use.)"""
     def spoil():
         os.umask(0o777)
-        os.nice(7)
         for s in (signal.SIGUSR1, signal.SIGCHLD, signal.SIGALRM, signal.SIGTTOU, signal.SIGQUIT):
             signal.signal(s, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2, signal.SIGWINCH, signal.SIGCONT])
-        with open("/proc/self/timerslack_ns", "w") as f:
-            f.write("77777")
-    keys = ("status", "umask", "rlimits", "cwd", "fds", "environment", "timerslack", "processes")
+        ctypes.CDLL(None).prctl(29, 77777, 0, 0, 0)  # PR_SET_TIMERSLACK
+    keys = ("status", "umask", "rlimits", "cwd", "fds", "environment", "timerslack", "processes", "files")
     normal = json.loads(start("--jobs", 1).good("python", MANIFEST))
     spoilt = json.loads(start("--jobs", 1, preexec_fn=spoil).good("python", MANIFEST))
-    control = subprocess.run(["python3", "-c", MANIFEST.replace("/workspace", "/nowhere")
+    control = subprocess.run([PYTHON, "-c", MANIFEST.replace("/workspace", "/nowhere")
                               .replace('"/tmp", "/dev"', '"/nowhere"')], preexec_fn=spoil,
                              cwd="/", stdout=subprocess.PIPE, check=True)
     control = json.loads(control.stdout)
     assert control["umask"] == 0o777 and control["status"] != normal["status"]
+    assert control["timerslack"] == 77777
     assert {k: spoilt[k] for k in keys} == {k: normal[k] for k in keys}
 
 
@@ -720,15 +730,21 @@ def test_XS_07_a_member_that_died_is_not_given(start, host, language, victim):
 
 
 NO_REAPER = r'''
-import ctypes, subprocess, sys
+import ctypes, subprocess, sys, time
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: orphans come here, and stay
-for _ in range(int(sys.argv[1])):
-    p = subprocess.Popen(sys.argv[3:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    p.stdin.write(sys.argv[2].encode() + b"\\n")
+for i in range(int(sys.argv[1])):
+    p = subprocess.Popen(sys.argv[3:], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                         stderr=subprocess.DEVNULL)
+    p.stdin.write(sys.argv[2].encode() + b"\n")
     p.stdin.flush()
     p.stdout.readline()
+    time.sleep(i % 4 / 4000)
     p.stdin.close()  # while the next box is being made
-    p.wait(5)
+    try:
+        p.wait(5)
+    except subprocess.TimeoutExpired:
+        p.kill()
+        sys.exit("it hangs")
 print("ended")
 '''
 
@@ -737,7 +753,7 @@ def test_XS_07_the_end_does_not_wait_for_a_stranger(brig, host):
     """A process that the zygote leaves in a half-made box is reaped by brig's own programs: in a
     container the first process may be one that never does."""
     request = {"language": "python", "code": "1", "level": "degraded-ok"}
-    done = subprocess.run([*brig.prefix, "python3", "-c", NO_REAPER, "40", json.dumps(request),
+    done = subprocess.run([*brig.prefix, PYTHON, "-c", NO_REAPER, "120", json.dumps(request),
                            host.brig, "batch", "--jobs", "1"], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, timeout=120, check=False)
     assert done.stdout == b"ended\n", done.stderr[-300:]
@@ -806,6 +822,7 @@ def test_XS_08_nor_one_of_a_weaker_level(start, mode):
 
 DAMAGE = r'''
 import os, sys
+OWN = "/tmp", "/workspace"
 done = []
 def attempt(name, action, *args):
     try:
@@ -818,7 +835,7 @@ def write(path):
         f.write(f.read(1))
 for top in sys.argv[1:]:
     for path in [top] + [os.path.join(top, n) for n in sorted(os.listdir(top))[:40]]:
-        if os.path.islink(path):
+        if os.path.islink(path) or path in OWN:
             continue
         if os.path.isfile(path):
             attempt("write " + path, write, path)
@@ -837,6 +854,8 @@ import hashlib, os, sys
 h = hashlib.sha256()
 for top in sys.argv[1:]:
     for path in [top] + [os.path.join(top, n) for n in sorted(os.listdir(top))]:
+        if path in ("/tmp", "/workspace", "/proc", "/dev"):  # mounted for each box
+            continue
         s = os.lstat(path)
         h.update(repr((path, s.st_ino, s.st_mode, s.st_nlink, s.st_size, s.st_atime_ns, s.st_mtime_ns,
                        s.st_ctime_ns, os.path.isfile(path) and open(path, "rb").read())).encode())
@@ -850,7 +869,7 @@ def test_XS_09_the_root_cannot_be_changed_for_others(start, host):
     batch, python = start("--jobs", 1), os.path.realpath("/usr/bin/python3")
     before = host.sha256(python), os.stat(python).st_mtime_ns
     control = batch.good("python", "import os; os.mkdir('d'); open('d/f', 'w').close()\n" + DAMAGE,
-                         args=["/workspace"])
+                         args=["/workspace/d"])
     assert int(control.split()[0]) >= 8, control
     look = batch.good("python", LOOK, args=SHARED[:3])
     for _ in range(2):
@@ -913,12 +932,12 @@ def test_XS_05_the_control_socket_is_out_of_reach(start):
     assert json.loads(batch.good("python", CONTROL, args=["1"])) == []
     victim = subprocess.Popen(["sleep", "60"])
     try:
-        control = subprocess.run(["python3", "-c", CONTROL, str(victim.pid)], stdout=subprocess.PIPE,
+        control = subprocess.run([PYTHON, "-c", CONTROL, str(victim.pid)], stdout=subprocess.PIPE,
                                  check=True)
     finally:
         victim.kill()
         victim.wait()
-    assert {"fd", "mem", "signal"} <= set(json.loads(control.stdout)), control
+    assert {"fd", "environ", "maps", "ptrace", "signal"} <= set(json.loads(control.stdout)), control
 
 
 def beside(batch, code, **fields):
@@ -1042,7 +1061,8 @@ def test_XS_14_brig_itself_is_as_it_was(start):
 
     def state():
         with open(proc + "status") as f:
-            rows = [l for l in f if l.startswith(("Uid", "Gid", "Groups", "Cap", "Sig", "Threads", "Umask"))]
+            rows = [l for l in f if l.startswith(("Uid", "Gid", "Groups", "Cap", "SigB", "SigI", "SigC", "Threads",
+                                                   "Umask"))]
         return (rows, os.readlink(proc + "cwd"), os.readlink(proc + "root"), os.listdir(proc + "task"),
                 {n: os.readlink(proc + "ns/" + n) for n in os.listdir(proc + "ns")})
     batch.good("python", "1")

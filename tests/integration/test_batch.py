@@ -12,6 +12,7 @@ import time
 import pytest
 
 ANSWER_S = 40
+NOT_CARRIED_OUT = ("rejected", "setup_failed", "lost", "cancelled")
 PRINT = {"python": "print(%d)", "javascript": "console.log(%d)", "shell": "echo %d"}
 
 
@@ -30,6 +31,7 @@ class Batch:
     def __init__(self, brig, *options, **kw):
         self.level = "standard" if brig.is_root else "degraded-ok"
         self.errors, self.bytes = "", b""
+        self.refused = False  # an answer said so; then the status is 1
         self.proc = subprocess.Popen(brig.argv("batch", *map(str, options)), stdin=subprocess.PIPE,
                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kw)
 
@@ -52,7 +54,9 @@ class Batch:
             assert chunk, "no answer: %s" % ("the end" if ready else "late")
             self.bytes += chunk
         line, self.bytes = self.bytes.split(b"\n", 1)
-        return json.loads(line.decode())
+        result = json.loads(line.decode())
+        self.refused |= result["state"] in NOT_CARRIED_OUT
+        return result
 
     def run(self, language, code, **fields):
         self.ask(language, code, **fields)
@@ -93,7 +97,8 @@ class Batch:
 
 @pytest.fixture
 def start(brig):
-    """start(options…) begins a batch. One that the test has not ended must end by itself, with 0."""
+    """start(options…) begins a batch. One that the test has not ended must end by itself, with the
+    status that its answers ask for."""
     begun = []
 
     def begin(*options, **kw):
@@ -103,7 +108,8 @@ def start(brig):
     try:
         for batch in begun:
             if batch.proc.returncode is None:
-                assert batch.end() == [] and batch.proc.returncode == 0, batch.errors
+                assert batch.end() == [], batch.errors
+                assert batch.proc.returncode == (1 if batch.refused else 0), batch.errors
     finally:
         for batch in begun:
             batch.stop()

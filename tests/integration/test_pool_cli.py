@@ -17,7 +17,7 @@ def test_json(brig):
     pools = run.result["pools"]
     assert [p["language"] for p in pools] == LANGUAGES
     for p in pools:
-        assert p["ok"] is True and p["ready"] >= 1 and p["failed"] == 0, p
+        assert p["ok"] is True and 0 <= p["ready"] <= 2 and p["failed"] == 0, p
         assert p["hits"] == 5 and p["misses"] == 0 and p["made"] >= 6, p
         assert p["fill_us"] > 0 and p["refill_us"] > 0
         for times in (p["warm_us"], p["bare_us"]):
