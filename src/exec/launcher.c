@@ -182,9 +182,10 @@ int launcher_start(struct launcher *l, const char *path, struct err *err)
 	(void)close(pair[1]);
 	if (theirs < 0)
 		return err_set(err, ERR_INTERNAL, errno, "move a descriptor");
-	r = program = sealed_program(path);
-	if (r >= 0)
-		r = spawn(program, theirs, &l->pid);
+	program = sealed_program(path);
+	if (program < 0)
+		return err_set(err, ERR_INTERNAL, -program, "copy %.140s into a memfd", path);
+	r = spawn(program, theirs, &l->pid);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "start %.160s", path);
 	l->sock = fd_take(&ours);

@@ -55,6 +55,7 @@ struct box_host {
 	int proc_fd; /* the host's /proc: a launcher that stays has another root */
 	bool privileged;
 	bool shared_root;
+	struct err template_err; /* why there is none */
 };
 
 struct box_order {

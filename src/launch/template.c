@@ -118,7 +118,7 @@ static int build(struct box_setup *s)
 	return r;
 }
 
-int template_make(struct box_host *host, const struct plan *plan, struct err *err)
+static int make(struct box_host *host, const struct plan *plan, struct err *err)
 {
 	struct box_setup s = {
 		.plan = plan, .privileged = host->privileged, .dev_fd = FD_NONE, .root_fd = FD_NONE
@@ -142,4 +142,19 @@ int template_make(struct box_host *host, const struct plan *plan, struct err *er
 		return err_set(err, ERR_SETUP, errno, "enter the boxes' root");
 	host->shared_root = true;
 	return 0;
+}
+
+/* What was begun cannot be undone or begun again: a failure stays. */
+int template_make(struct box_host *host, const struct plan *plan, struct err *err)
+{
+	int r;
+
+	if (host->template_err.code != ERR_NONE) {
+		*err = host->template_err;
+		return -EIO;
+	}
+	r = make(host, plan, err);
+	if (r < 0)
+		host->template_err = *err;
+	return r;
 }
