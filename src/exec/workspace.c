@@ -233,9 +233,10 @@ static int place_file(int dir_fd, const char *path, const struct str *data, mode
 	return mode == 0755 && fchmod(fd, mode) < 0 ? -errno : 0;
 }
 
-static int place_all(int dir_fd, const struct request *req, const char *script, struct err *err)
+static int place_all(int dir_fd, const struct request *req, const char *script, bool script_there,
+                     struct err *err)
 {
-	int r = place_file(dir_fd, script, &req->code, 0644);
+	int r = script_there ? 0 : place_file(dir_fd, script, &req->code, 0644);
 
 	if (r < 0)
 		return err_set(err, ERR_SETUP, -r, "place the script");
@@ -252,15 +253,29 @@ static int place_all(int dir_fd, const struct request *req, const char *script, 
 	return 0;
 }
 
-int workspace_place(int dir_fd, const struct request *req, const char *script, uid_t uid,
-                    struct err *err)
+int workspace_place(int dir_fd, const struct request *req, const char *script, bool script_there,
+                    uid_t uid, struct err *err)
 {
 	int r;
 
+	if (script_there && !req->n_files)
+		return 0;
 	act_as(uid);
-	r = place_all(dir_fd, req, script, err);
+	r = place_all(dir_fd, req, script, script_there, err);
 	act_as(0);
 	return r;
+}
+
+int workspace_create(int dir_fd, const char *path, uid_t uid)
+{
+	int fd;
+
+	act_as(uid);
+	fd = openat(dir_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (fd < 0)
+		fd = -errno;
+	act_as(0);
+	return fd;
 }
 
 static int copy_bytes(int from, int to)

@@ -11,11 +11,13 @@
 #include "model/result.h"
 
 /*
- * Before the run, in a box in which nobody is active yet: the script and the request's files, owned
- * by `uid` when that is not 0.
+ * Before the run, in a box in which nobody is active yet: the script (unless it is there already)
+ * and the request's files, made as `uid` when that is not 0.
  */
-int workspace_place(int dir_fd, const struct request *req, const char *script, uid_t uid,
-                    struct err *err);
+int workspace_place(int dir_fd, const struct request *req, const char *script, bool script_there,
+                    uid_t uid, struct err *err);
+/* An empty file, open for writing. */
+int workspace_create(int dir_fd, const char *path, uid_t uid);
 /* What changed against the files that the request placed. Bounded; iterative; never follows. */
 int workspace_changes(int dir_fd, const struct request *req, const char *script,
                       struct result *res);

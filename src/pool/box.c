@@ -115,6 +115,7 @@ void box_release(struct pool *p, struct box *b)
 	b->call = NULL;
 	free_warming(b);
 	free_own(b);
+	prepare_drop(p, b);
 	b->state = WARM_FREE;
 	b->id += LAUNCH_BOXES_MAX;
 	p->free[p->n_free++] = index_of(p, b);
@@ -147,6 +148,24 @@ void box_kill(struct pool *p, struct box *b)
 		               launcher_kill(&p->launcher, b->id) >= 0;
 	if (!b->kill_sent)
 		p->blocked = true; /* pool_tick() tries again */
+}
+
+void box_spend(struct pool *p, struct box *b)
+{
+	set_state(b, WARM_SPENT);
+	b->next = p->spent;
+	p->spent = index_of(p, b) + 1;
+}
+
+void box_end_spent(struct pool *p)
+{
+	while (p->spent) {
+		struct box *b = &p->boxes[p->spent - 1];
+
+		p->spent = b->next;
+		box_close_streams(b);
+		box_kill(p, b);
+	}
 }
 
 /* It never became ready: whoever waits for it is told. */
@@ -211,6 +230,8 @@ void box_ended(struct pool *p, const struct launch_reply *reply)
 		spoil(p, b, &err, true);
 		return;
 	}
+	if (b->state == WARM_SPENT)
+		box_end_spent(p);
 	if (b->state == WARM_READY)
 		remove_ready(s, index_of(p, b));
 	if (call) {
@@ -396,6 +417,7 @@ static void become_ready(struct pool *p, struct box *b)
 		call_claim(p, call, b);
 		return;
 	}
+	prepare_box(p, b);
 	s->ready[s->n_ready++] = index_of(p, b);
 	pool_feed(p, s);
 }
@@ -525,35 +547,60 @@ void box_on_report(struct pool *p, uint32_t index)
 	}
 }
 
-bool box_usage(struct pool *p, struct box *b, struct launch_usage *ret, struct box_report *io)
+static void parse_io(const char *text, struct box_report *io)
+{
+	const char *at = strstr(text, "rchar: ");
+
+	if (at)
+		io->read_bytes = strtoull(at + 7, NULL, 10);
+	at = strstr(text, "wchar: ");
+	if (at)
+		io->written_bytes = strtoull(at + 7, NULL, 10);
+}
+
+static void read_groups(struct pool *p, const struct box *b, struct cgroup_usage *ret,
+                        uint64_t *ret_tasks)
 {
 	struct cgroup cg = { .host = &p->cgroups, .parked = true };
+
+	if (b->prepared) {
+		cgroup_usage_read(p->cgroups.mode, b->prepared->usage, ret, ret_tasks);
+		return;
+	}
+	(void)snprintf(cg.name, sizeof(cg.name), "%s", b->cgroup);
+	cgroup_read_usage(&cg, ret);
+	(void)cgroup_get(&cg, CGROUP_PIDS, "pids.current", NULL, ret_tasks);
+}
+
+bool box_usage(struct pool *p, struct box *b, struct launch_usage *ret, struct box_report *io,
+               bool *ret_alone)
+{
 	struct cgroup_usage u = { 0 };
+	uint64_t tasks = 0;
+	char text[512];
+	ssize_t n = b->prepared && b->prepared->io >= 0
+	                    ? pread(b->prepared->io, text, sizeof(text) - 1, 0)
+	                    : -1;
 
 	if (*b->cgroup) {
-		(void)snprintf(cg.name, sizeof(cg.name), "%s", b->cgroup);
-		cgroup_read_usage(&cg, &u);
+		read_groups(p, b, &u, &tasks);
 		if (!u.cpu_ns)
 			return false;
 	}
+	*ret_alone = tasks && tasks <= 2;
 	*ret = (struct launch_usage){ .cpu_ns = u.cpu_ns,
 		                      .memory_peak = u.memory_peak,
 		                      .pids_peak = u.pids_peak,
 		                      .oom_kills = u.oom_kills };
 	if (!*b->cgroup)
 		read_process(b->code_pid, ret);
-	read_io(b->code_pid, &io->read_bytes, &io->written_bytes);
+	if (n > 0) {
+		text[n] = '\0';
+		parse_io(text, io);
+	} else {
+		read_io(b->code_pid, &io->read_bytes, &io->written_bytes);
+	}
 	return true;
-}
-
-bool box_alone(struct pool *p, const struct box *b)
-{
-	struct cgroup cg = { .host = &p->cgroups, .parked = true };
-	uint64_t tasks = 0;
-
-	(void)snprintf(cg.name, sizeof(cg.name), "%s", b->cgroup);
-	return *b->cgroup && cgroup_get(&cg, CGROUP_PIDS, "pids.current", NULL, &tasks) == 0 &&
-	       tasks <= 2;
 }
 
 /* What the box used before it was claimed is not the run's. */

@@ -26,6 +26,7 @@ static void launcher_gone(struct pool *p)
 
 	if (p->lost)
 		return;
+	box_end_spent(p);
 	p->lost = true;
 	(void)epoll_ctl(p->epoll, EPOLL_CTL_DEL, p->launcher.sock, NULL);
 	/* Its boxes die by their parent-death signal; what it can no longer remove, we do. */
@@ -166,6 +167,7 @@ static void hand_out(struct pool *p)
 		call_free(c);
 		done(data, res);
 	}
+	box_end_spent(p);
 }
 
 static bool busy(const struct pool *p)

@@ -28,6 +28,7 @@ enum warm_state {
 	WARM_WARMING,  /* verified; a program in it gets ready to be asked */
 	WARM_READY,
 	WARM_RUNNING,
+	WARM_SPENT,  /* its run is over */
 	WARM_ENDING, /* killed, or ending by itself */
 };
 
@@ -35,6 +36,15 @@ enum warm_state {
 struct starting {
 	struct box_facts facts;
 	bool started, code_ready, init_ready;
+};
+
+#define PREPARED_MAX 32 /* boxes that have more than they need to wait */
+
+struct prepared {
+	int theirs[LAUNCH_FDS]; /* the box's ends */
+	bool streams;
+	int script; /* its empty file, open for writing */
+	int usage[CGROUP_USAGE_FDS], io;
 };
 
 struct box {
@@ -55,6 +65,7 @@ struct box {
 	struct launch_usage before; /* until it was claimed */
 	struct box_report io_before;
 	struct report *warming;
+	struct prepared *prepared;
 	char cgroup[24];
 	uint32_t prev, next; /* in the list of its state (STARTING, WARMING) */
 	struct receipt receipt;
@@ -118,8 +129,9 @@ struct pool {
 	unsigned n_free, boxes_max, queue_max, acquire_ms;
 	uint32_t starting; /* list of boxes under way, NO_BOX: none */
 	struct call_list queued, running, over;
-	unsigned n_ending;
-	unsigned unheard;           /* runs whose output is not read as it comes */
+	unsigned n_ending, n_prepared;
+	uint32_t spent;   /* list of boxes whose result is on its way out: 1 + index, 0: none */
+	unsigned unheard; /* runs whose output is not read as it comes */
 	struct cgroup_host cgroups; /* parents only, for reading usage */
 	uint64_t tick_ns, demand_ns;
 	uint32_t without;
@@ -144,13 +156,25 @@ void box_on_report(struct pool *p, uint32_t index);
 void box_kill(struct pool *p, struct box *b);
 void box_release(struct pool *p, struct box *b);
 void box_close_streams(struct box *b);
+/* The run is over: killed as soon as the result is out. */
+void box_spend(struct pool *p, struct box *b);
+void box_end_spent(struct pool *p);
 struct box *box_of(struct pool *p, uint64_t id);
-/* Processor, memory, I/O of a live box. false: it is going already. */
-bool box_usage(struct pool *p, struct box *b, struct launch_usage *ret, struct box_report *io);
+/*
+ * Processor, memory, I/O of a live box, and whether only init and the code's process with one
+ * thread are left in it, as far as can be told. false: it is going already.
+ */
+bool box_usage(struct pool *p, struct box *b, struct launch_usage *ret, struct box_report *io,
+               bool *ret_alone);
 
-/* Only init and the code's process with one thread are left in it, as far as can be told. */
-bool box_alone(struct pool *p, const struct box *b);
 void box_subtract(const struct box *b, struct launch_usage *u, struct box_report *io);
+
+/* prepare.c */
+int prepare_streams(struct box *b, int theirs[LAUNCH_FDS]);
+void prepare_box(struct pool *p, struct box *b);
+/* Writes the code into the file that is there; -ENOENT: it has to be placed. */
+int prepare_script(struct pool *p, struct box *b, const struct request *req);
+void prepare_drop(struct pool *p, struct box *b);
 
 /* run.c */
 void call_claim(struct pool *p, struct pool_call *c, struct box *b);

@@ -38,28 +38,6 @@ static uint32_t index_of(const struct pool *p, const struct box *b)
 
 /* ---- claim ----------------------------------------------------------------------------- */
 
-static int make_streams(struct box *b, int theirs[LAUNCH_FDS])
-{
-	struct box_fds ours;
-	int pair[2], r;
-
-	box_fds_init(&ours);
-	r = launcher_pipes(&ours, theirs);
-	b->in = ours.in;
-	b->out = ours.out;
-	b->errout = ours.errout;
-	if (r < 0)
-		return r;
-	for (int i = LAUNCH_FD_STDIN; i <= LAUNCH_FD_STDERR && geteuid() == 0; i++)
-		if (fchown(theirs[i], b->code_uid, b->code_uid) < 0) /* /dev/stdout can be opened */
-			return -errno;
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
-		return -errno;
-	b->report = pair[0];
-	theirs[LAUNCH_FD_REPORT] = pair[1];
-	return fcntl(pair[1], F_SETFL, 0) < 0 ? -errno : 0;
-}
-
 /* What a runner in the box is told; it finds the code in the script's file. */
 static int runner_message(const struct request *req, struct buf *out)
 {
@@ -210,13 +188,16 @@ static int attach(struct pool *p, struct pool_call *c, struct box *b, struct err
 	bool streams_there = b->report >= 0;
 
 	for (int i = 0; i < LAUNCH_FDS; i++)
-		theirs[i] = FD_NONE;
-	r = workspace_place(b->workspace, c->req, route_script(c->req),
+		theirs[i] = b->prepared ? fd_take(&b->prepared->theirs[i]) : FD_NONE;
+	r = prepare_script(p, b, c->req);
+	r = workspace_place(b->workspace, c->req, route_script(c->req), r == 0,
 	                    geteuid() == 0 ? b->code_uid : 0, err);
-	if (r < 0)
-		return r;
-	if (!streams_there)
-		r = make_streams(b, theirs);
+	if (r >= 0 && !streams_there)
+		r = prepare_streams(b, theirs);
+	if (r < 0) {
+		launcher_close(theirs);
+		return err->code ? r : err_set(err, ERR_SETUP, -r, "make the run's streams");
+	}
 	if (c->req->language == LANGUAGE_SHELL) { /* nobody there would use it */
 		b->report = fd_close(b->report);
 		theirs[LAUNCH_FD_REPORT] = fd_close(theirs[LAUNCH_FD_REPORT]);
@@ -416,9 +397,10 @@ static void conclude(struct pool *p, struct pool_call *c, struct box *b, bool go
 {
 	fill_result(c, b);
 	b->call = NULL;
-	box_close_streams(b);
-	if (!gone)
-		box_kill(p, b);
+	if (gone)
+		box_close_streams(b);
+	else
+		box_spend(p, b);
 	give_back(p, c);
 }
 
@@ -443,6 +425,7 @@ static void finish_live(struct pool *p, struct pool_call *c)
 	struct box *b = &p->boxes[c->box];
 	struct box_report ignored; /* init counted it all */
 	struct statvfs st;
+	bool alone = false;
 
 	c->end_ns = clock_ns();
 	read_stream(c, &b->out, &c->out, INT32_MAX);
@@ -452,8 +435,9 @@ static void finish_live(struct pool *p, struct pool_call *c)
 	 * out must not change meanwhile: then everything has to be gone first. So when the box is
 	 * going already: the launcher has the numbers.
 	 */
-	if (c->n_fetch || (!c->exited && !box_alone(p, b)) ||
-	    !box_usage(p, b, &c->usage, c->exited ? &ignored : &c->exit_report)) {
+	if (c->n_fetch ||
+	    !box_usage(p, b, &c->usage, c->exited ? &ignored : &c->exit_report, &alone) ||
+	    (!c->exited && !alone)) {
 		c->state = CALL_KILLED;
 		box_kill(p, b);
 		return;

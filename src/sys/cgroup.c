@@ -286,6 +286,67 @@ void cgroup_read_usage(const struct cgroup *cg, struct cgroup_usage *ret)
 	ops_of(cg->host)->read_usage(cg, ret);
 }
 
+static const struct {
+	enum cgroup_controller v1_controller;
+	const char *v1_file, *v1_key, *v2_file, *v2_key;
+} usage_files[CGROUP_USAGE_FDS] = {
+	{ CGROUP_CPUACCT, "cpuacct.usage", NULL, "cpu.stat", "usage_usec" },
+	{ CGROUP_MEMORY, "memory.max_usage_in_bytes", NULL, "memory.peak", NULL },
+	{ CGROUP_MEMORY, "memory.oom_control", "oom_kill", "memory.events", "oom_kill" },
+	{ CGROUP_PIDS, "pids.peak", NULL, "pids.peak", NULL },
+	{ CGROUP_PIDS, "pids.current", NULL, "pids.current", NULL },
+};
+
+void cgroup_usage_open(const struct cgroup *cg, int ret[CGROUP_USAGE_FDS])
+{
+	bool v2 = cg->host->mode == CGROUP_V2;
+
+	for (size_t i = 0; i < CGROUP_USAGE_FDS; i++) {
+		char path[96];
+		int dir = locate(cg, v2 ? CGROUP_MEMORY : usage_files[i].v1_controller,
+		                 v2 ? usage_files[i].v2_file : usage_files[i].v1_file, path,
+		                 sizeof(path));
+
+		ret[i] = dir < 0 ? FD_NONE : openat(dir, path, O_RDONLY | O_CLOEXEC);
+		if (ret[i] < 0)
+			ret[i] = FD_NONE;
+	}
+}
+
+static uint64_t read_handle(int fd, const char *key)
+{
+	char text[2048];
+	ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
+	const char *p = text;
+
+	if (n <= 0)
+		return 0;
+	text[n] = '\0';
+	for (size_t len = key ? strlen(key) : 0; key && p; p = strchr(p, '\n')) {
+		p += *p == '\n';
+		if (strncmp(p, key, len) == 0 && p[len] == ' ') {
+			p += len + 1;
+			break;
+		}
+	}
+	return p ? strtoull(p, NULL, 10) : 0;
+}
+
+void cgroup_usage_read(enum cgroup_mode mode, const int fds[CGROUP_USAGE_FDS],
+                       struct cgroup_usage *ret, uint64_t *ret_tasks)
+{
+	uint64_t v[CGROUP_USAGE_FDS];
+
+	for (size_t i = 0; i < CGROUP_USAGE_FDS; i++)
+		v[i] = read_handle(fds[i], mode == CGROUP_V2 ? usage_files[i].v2_key
+		                                             : usage_files[i].v1_key);
+	*ret = (struct cgroup_usage){ .cpu_ns = mode == CGROUP_V2 ? v[0] * 1000 : v[0],
+		                      .memory_peak = v[1],
+		                      .oom_kills = v[2],
+		                      .pids_peak = v[3] };
+	*ret_tasks = v[4];
+}
+
 uint64_t cgroup_read_cpu(const struct cgroup *cg)
 {
 	return ops_of(cg->host)->read_cpu(cg);

@@ -101,6 +101,14 @@ int cgroup_create(const struct cgroup_host *host, uint32_t hint, uint32_t slots,
                   const struct cgroup_limits *limits, struct cgroup *ret, struct err *err);
 int cgroup_attach(const struct cgroup *cg, pid_t pid, struct err *err);
 void cgroup_read_usage(const struct cgroup *cg, struct cgroup_usage *ret);
+/*
+ * The same through descriptors that were opened before (FD_NONE where there is no such file), for
+ * whoever must answer at once. tasks: how many are in the group now.
+ */
+enum { CGROUP_USAGE_FDS = 5 };
+void cgroup_usage_open(const struct cgroup *cg, int ret[CGROUP_USAGE_FDS]);
+void cgroup_usage_read(enum cgroup_mode mode, const int fds[CGROUP_USAGE_FDS],
+                       struct cgroup_usage *ret, uint64_t *ret_tasks);
 /* Nanoseconds of processor time so far. */
 uint64_t cgroup_read_cpu(const struct cgroup *cg);
 int cgroup_kill(const struct cgroup *cg);

@@ -787,12 +787,13 @@ def test_XS_08_a_waiting_box_with_more_is_not_given(start, code, fields, least, 
         assert int(batch.good("python", code, **fields)) <= most
 
 
-def test_XS_08_nor_one_with_more_memory(start):
+def test_XS_08_nor_one_with_more_memory(start, mode):
     batch = start("--jobs", 1)
     for _ in range(2):
         assert batch.good("python", HOG) == "had it\n"
         result = batch.run("python", HOG, limits={"memory_bytes": 64 << 20})
-        assert result["state"] == "oom" and result["stdout"] == "", result
+        assert result["state"] == "oom", result
+        assert result["stdout"] == "" or mode == "user", result  # whose memory is sampled every 50 ms
 
 
 def test_XS_08_nor_one_with_less(start):

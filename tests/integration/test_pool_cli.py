@@ -8,7 +8,7 @@ LANGUAGES = ["python", "javascript", "shell"]
 
 
 def pool(brig, *args):
-    return brig.command("pool", *brig.level, "--size", "2", "--runs", "5", *args, timeout=120)
+    return brig.command("pool", *brig.level, "--size", "2", "--runs", "5", *args, timeout=60)
 
 
 def test_json(brig):
@@ -18,7 +18,7 @@ def test_json(brig):
     assert [p["language"] for p in pools] == LANGUAGES
     for p in pools:
         assert p["ok"] is True and 0 <= p["ready"] <= 2 and p["failed"] == 0, p
-        assert p["hits"] == 5 and p["misses"] == 0 and p["made"] >= 6, p
+        assert p["hits"] == 5 and p["misses"] == 0 and p["made"] >= 5, p
         assert p["fill_us"] > 0 and p["refill_us"] > 0
         for times in (p["warm_us"], p["bare_us"]):
             assert 0 < times["p50"] <= times["p95"] <= times["p99"], p

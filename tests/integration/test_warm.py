@@ -155,7 +155,7 @@ def test_the_usage_is_the_runs_own(start):  # noqa: F811
 
 
 def test_what_was_read_and_written_is_counted(start):  # noqa: F811
-    code = "open('/tmp/x', 'wb').write(bytes(100000))\nprint('y' * 50000)\nopen('/tmp/x', 'rb').read()"
+    code = "open('/tmp/x', 'wb').write(bytes(100000))\nprint('y' * 50000)\nx = open('/tmp/x', 'rb').read()"
     usage = start("--jobs", 1).run("python", code)["usage"]
     assert 150000 <= usage["written_bytes"] < 200000 and 100000 <= usage["read_bytes"] < 200000, usage
     assert usage["pids_peak"] >= 1 and usage["peak_memory_bytes"] > 100000, usage

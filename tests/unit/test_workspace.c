@@ -539,7 +539,7 @@ static int place_one(const char *path, const char *text, uid_t uid, struct err *
 	struct request_file one[] = { { path, { text, strlen(text) }, false } };
 	struct request req = { .code = STR("x"), .files = one, .n_files = 1 };
 
-	return workspace_place(root_fd, &req, "main.py", uid, err);
+	return workspace_place(root_fd, &req, "main.py", false, uid, err);
 }
 
 Test(workspace, placed_files_are_there_with_their_parents)
@@ -552,7 +552,7 @@ Test(workspace, placed_files_are_there_with_their_parents)
 	struct err err = { 0 };
 
 	(void)umask(022);
-	cr_assert(workspace_place(root_fd, &req, "job.sh", 0, &err) == 0, "%s", err.msg);
+	cr_assert(workspace_place(root_fd, &req, "job.sh", false, 0, &err) == 0, "%s", err.msg);
 	cr_expect(err.code == ERR_NONE);
 	cr_expect(mode_of("job.sh") == 0644 && mode_of("a/b/c.txt") == 0644);
 	cr_expect(mode_of("a/b/d") == 0755 && mode_of("tool") == 0755);
@@ -572,7 +572,7 @@ Test(workspace, a_strict_umask_leaves_programs_executable_and_files_readable)
 	struct request req = { .code = STR("code"), .files = files, .n_files = 1 };
 
 	(void)umask(077);
-	cr_assert(workspace_place(root_fd, &req, "main.py", 0, NULL) == 0);
+	cr_assert(workspace_place(root_fd, &req, "main.py", false, 0, NULL) == 0);
 	cr_expect(mode_of("d/tool") == 0755);
 	cr_expect((mode_of("main.py") & 0600) == 0600 && (mode_of("d") & 0700) == 0700);
 }
@@ -585,7 +585,7 @@ Test(workspace, a_large_file_is_placed_whole)
 
 	memset(data, 'y', sizeof(data));
 	data[sizeof(data) - 1] = 'z';
-	cr_assert(workspace_place(root_fd, &req, "main.py", 0, NULL) == 0);
+	cr_assert(workspace_place(root_fd, &req, "main.py", false, 0, NULL) == 0);
 	cr_assert(workspace_changes(root_fd, &req, "main.py", &res) == 0);
 	cr_expect(res.n_files == 0);
 }
@@ -611,7 +611,7 @@ Test(workspace, the_same_name_twice_is_refused)
 	struct request_file files[] = { { "d/f", STR("1"), false }, { "d/f", STR("22"), false } };
 	struct request req = { .code = STR("x"), .files = files, .n_files = 2 };
 
-	cr_expect(workspace_place(root_fd, &req, "main.py", 0, NULL) == -EEXIST);
+	cr_expect(workspace_place(root_fd, &req, "main.py", false, 0, NULL) == -EEXIST);
 	cr_expect(stat_of("d/f").st_size == 1);
 }
 
@@ -657,7 +657,7 @@ Test(workspace, a_parent_that_is_no_directory_is_told)
 	memset(name, 'n', sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
 	cr_expect(place_one(name, "x", 0, &err) == -ENAMETOOLONG);
-	cr_expect(workspace_place(FD_NONE, &request, "main.py", 0, &err) == -EBADF);
+	cr_expect(workspace_place(FD_NONE, &request, "main.py", false, 0, &err) == -EBADF);
 	cr_expect(strstr(err.msg, "the script") != NULL, "%s", err.msg);
 }
 
@@ -671,7 +671,7 @@ static void expect_full(int want, enum err_code code)
 	int r;
 
 	memset(data, 'x', sizeof(data));
-	r = workspace_place(root_fd, &req, "main.py", 0, &err);
+	r = workspace_place(root_fd, &req, "main.py", false, 0, &err);
 	cr_expect(r == -want, "%d: %s", r, err.msg);
 	cr_expect(err.code == code && err.sys == want);
 	cr_expect(strstr(err.msg, "d/big") != NULL, "%s", err.msg);
