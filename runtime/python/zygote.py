@@ -43,7 +43,7 @@ PRELOAD = (
 # forked into a box.
 ONE_THREAD = {name + "_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR")}
 
-MESSAGE_BYTES = 2 << 20
+MESSAGE_BYTES = 4 << 20
 TEXT_BYTES = 64 << 10
 TRACEBACK_BYTES = 1 << 20
 ENTRY_BYTES = 8 << 20

@@ -25,6 +25,8 @@
 #define JOBS_MAX    1024
 #define PRELOAD_MAX 64
 #define READ_CHUNK  65536
+#define WRITE_CHUNK 4096       /* a pipe that polls writable takes this much without blocking */
+#define WAITING_MAX (64 * MIB) /* results that wait; then no more are made */
 
 static const char batch_help[] =
 	"Usage: brig batch [OPTIONS] [FILE]\n"
@@ -62,6 +64,7 @@ struct batch {
 	const char *path; /* NULL: standard input */
 	int in, cancel;
 	struct buf line; /* of the input, not complete */
+	struct buf out;  /* results that the reader has not taken */
 	bool eof, stopped, refused;
 	struct job *ring;
 	size_t head, tail;  /* next to write, next to fill */
@@ -94,24 +97,41 @@ static int write_all(int fd, const char *p, size_t n)
 	return 0;
 }
 
-static int write_result(struct batch *b, struct job *j)
+static int put_result(struct batch *b, struct job *j)
 {
-	CLEANUP_BUF struct buf out = BUF_INIT(RESULT_JSON_MAX);
-	int r = result_to_json(&j->res, &out);
-
 	b->refused |= j->res.state == RUN_REJECTED || j->res.state == RUN_SETUP_FAILED ||
 	              j->res.state == RUN_LOST || j->res.state == RUN_CANCELLED;
-	buf_putc(&out, '\n');
-	if (r >= 0)
-		r = buf_finish(&out);
-	return r < 0 ? r : write_all(STDOUT_FILENO, out.data, out.len);
+	(void)result_to_json(&j->res, &b->out);
+	buf_putc(&b->out, '\n');
+	return b->out.error;
+}
+
+/* As much as the reader takes without holding up the runs; all of it in the end. */
+static int flush(struct batch *b, bool all)
+{
+	size_t at = 0;
+	int r = 0;
+
+	while (at < b->out.len && r >= 0) {
+		size_t n = all ? b->out.len - at : MIN2(b->out.len - at, (size_t)WRITE_CHUNK);
+
+		if (!all && poll(&(struct pollfd){ STDOUT_FILENO, POLLOUT, 0 }, 1, 0) <= 0)
+			break;
+		r = write_all(STDOUT_FILENO, b->out.data + at, n);
+		at += n;
+	}
+	if (at) {
+		memmove(b->out.data, b->out.data + at, b->out.len - at);
+		b->out.len -= at;
+	}
+	return r;
 }
 
 static int write_finished(struct batch *b)
 {
-	while (b->head < b->tail && b->ring[b->head % b->jobs].over) {
+	while (b->head < b->tail && b->ring[b->head % b->jobs].over && b->out.len < WAITING_MAX) {
 		struct job *j = &b->ring[b->head % b->jobs];
-		int r = write_result(b, j);
+		int r = put_result(b, j);
 
 		result_done(&j->res);
 		arena_done(&j->arena);
@@ -213,6 +233,8 @@ static bool wants_input(const struct batch *b)
 
 static int carry(struct batch *b)
 {
+	int lost;
+
 	while (b->head < b->tail || (!b->stopped && !(b->eof && !b->line.len))) {
 		struct pollfd p[] = { { wants_input(b) ? b->in : -1, POLLIN, 0 },
 			              { b->cancel, POLLIN, 0 },
@@ -226,14 +248,14 @@ static int carry(struct batch *b)
 		if (p[1].revents)
 			stop(b);
 		take_lines(b);
-		r = pool_turn(b->pool, 0);
-		if (r < 0)
-			return r;
+		lost = pool_turn(b->pool, 0);
 		r = write_finished(b);
-		if (r < 0)
-			return r;
+		if (r >= 0)
+			r = flush(b, false);
+		if (r < 0 || lost < 0)
+			return r < 0 ? r : (flush(b, true), lost);
 	}
-	return 0;
+	return flush(b, true);
 }
 
 static void show_stats(struct batch *b)
@@ -309,6 +331,7 @@ static int run(struct batch *b)
 	pool_close(b->pool);
 	free(b->ring);
 	buf_done(&b->line);
+	buf_done(&b->out);
 	if (r < 0)
 		return 125;
 	return b->stopped ? 130 : b->refused ? 1 : 0;
@@ -316,7 +339,10 @@ static int run(struct batch *b)
 
 int cmd_batch(int argc, char **argv)
 {
-	struct batch b = { .line = BUF_INIT(REQUEST_JSON_MAX), .in = FD_NONE, .cancel = FD_NONE };
+	struct batch b = { .line = BUF_INIT(REQUEST_JSON_MAX),
+		           .out = BUF_INIT(RESULT_JSON_MAX),
+		           .in = FD_NONE,
+		           .cancel = FD_NONE };
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	int r;
 

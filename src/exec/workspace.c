@@ -197,6 +197,8 @@ static int place_parents(int dir_fd, const char *path, const char **ret_leaf)
 		(void)snprintf(name, sizeof(name), "%.*s", (int)(slash - at), at);
 		if (mkdirat(dir, name, 0755) < 0 && errno != EEXIST)
 			return -errno;
+		if (fchmodat(dir, name, 0755, 0) < 0) /* whatever our umask is */
+			return -errno;
 		next = sys_openat2(dir, name, O_PATH | O_DIRECTORY | O_CLOEXEC, 0, BENEATH);
 		(void)fd_close(dir);
 		dir = next;
@@ -229,8 +231,7 @@ static int place_file(int dir_fd, const char *path, const struct str *data, mode
 			return -errno;
 		done += (size_t)n;
 	}
-	/* Whatever our umask is. */
-	return mode == 0755 && fchmod(fd, mode) < 0 ? -errno : 0;
+	return fchmod(fd, mode) < 0 ? -errno : 0; /* whatever our umask is */
 }
 
 static int place_all(int dir_fd, const struct request *req, const char *script, bool script_there,
@@ -274,6 +275,8 @@ int workspace_create(int dir_fd, const char *path, uid_t uid)
 	fd = openat(dir_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0)
 		fd = -errno;
+	else
+		(void)fchmod(fd, 0644); /* whatever our umask is */
 	act_as(0);
 	return fd;
 }

@@ -52,14 +52,22 @@ void plan_unmap(struct kept_plan *k)
 /* The child: two descriptors of ours, the launcher's null and stderr, no signal ignored. */
 static _Noreturn void become_zygote(const struct kept_plan *k, int proc_fd, int sock)
 {
-	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
+	/* What we ignore, and two that the C library of our caller does and hides. */
+	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE, 32, 33 };
+	static const struct {
+		void (*handler)(int);
+		unsigned long flags;
+		void (*restorer)(void);
+		unsigned long mask;
+	} dfl = { .handler = SIG_DFL };
 	static const int needed[] = { CAP_SYS_ADMIN, CAP_SYS_PTRACE }; /* to join a box */
 	int high_sock = fcntl(sock, F_DUPFD, 100), high_plan = fcntl(k->fd, F_DUPFD, 100);
 	int self = openat(proc_fd, "self", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	int high_self = fcntl(self, F_DUPFD, 100);
 
 	for (size_t i = 0; i < ELEMENTSOF(ignored); i++)
-		(void)signal(ignored[i], SIG_DFL);
+		(void)syscall(SYS_rt_sigaction, ignored[i], &dfl, NULL, 8);
+	(void)setsid(); /* its group is how we know the process between of its forks */
 	(void)umask(022);
 	if (geteuid() != 0 && caps_keep_over_exec(needed, ELEMENTSOF(needed)) < 0)
 		_exit(126);
@@ -107,6 +115,10 @@ void zygote_stop(struct zygote *z)
 		return;
 	(void)kill(z->pid, SIGKILL);
 	(void)waitpid(z->pid, NULL, 0);
+	/* A process between that it left is in a box's pid namespace, which ends only without it.
+	 */
+	while (waitpid(-z->pid, NULL, 0) > 0 || errno == EINTR)
+		;
 	z->pid = 0;
 	z->sock = fd_close(z->sock);
 	z->pidfd = fd_close(z->pidfd);

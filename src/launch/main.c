@@ -447,6 +447,7 @@ int main(int argc, char **argv)
 	if (fcntl(LAUNCH_SELF_FD, F_SETFD, FD_CLOEXEC) < 0)
 		return 1;
 	(void)prctl(PR_SET_NAME, "brig-launch", 0, 0, 0);
+	(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); /* of zygotes, see zygote_stop() */
 	/* A terminal's Ctrl-C reaches the whole foreground group; the caller decides what it means.
 	 */
 	(void)signal(SIGINT, SIG_IGN);

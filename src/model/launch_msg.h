@@ -125,7 +125,7 @@ struct box_run {
 };
 
 #define BOX_RUN_INLINE_MAX 32768 /* above it the memfd */
-#define BOX_RUN_MAX        2097152u
+#define BOX_RUN_MAX        4194304u
 
 struct box_report {
 	uint32_t kind;

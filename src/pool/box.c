@@ -168,6 +168,12 @@ void box_end_spent(struct pool *p)
 	}
 }
 
+/* That is nobody's fault, and passes. */
+static bool zygote_gone(const struct shape *s, const struct err *err)
+{
+	return s->zygote && (!s->kept || err->sys == EPIPE || err->sys == ESRCH);
+}
+
 /* It never became ready: whoever waits for it is told. */
 static void spoil(struct pool *p, struct box *b, const struct err *err, bool gone)
 {
@@ -187,9 +193,27 @@ static void spoil(struct pool *p, struct box *b, const struct err *err, bool gon
 		for (call = p->queued.first;
 		     call && (p->shapes + call->shape != s || call->private_plan);)
 			call = call->next;
-	if (call && call->state == CALL_QUEUED)
+	if (call && call->state == CALL_QUEUED && zygote_gone(s, err) &&
+	    call->retries++ < RETRIES_MAX) {
+		call->box = NO_BOX; /* another box, from the next zygote */
+		call->ordered = false;
+	} else if (call && call->state == CALL_QUEUED) {
 		call_fail(p, call, RUN_SETUP_FAILED, err);
+	}
 	pool_feed(p, s);
+}
+
+void box_orphans(struct pool *p, uint32_t shape, const struct err *err)
+{
+	for (uint32_t i = p->starting, next; i != NO_BOX; i = next) {
+		struct box *b = &p->boxes[i];
+
+		next = b->next;
+		if (b->shape != shape || !b->starting || b->starting->code_ready)
+			continue;
+		spoil(p, b, err, false);
+		next = p->starting; /* the list may have changed */
+	}
 }
 
 void box_failed(struct pool *p, const struct launch_reply *reply)

@@ -18,6 +18,7 @@
 #define KILL_MS      5000  /* from the kill to its end */
 #define LISTEN_AFTER 2     /* ms of running, then output is read as it comes */
 #define WATCH_AFTER  20    /* ms of running, then the launcher looks after the limits */
+#define RETRIES_MAX  2     /* boxes that may fail for one request */
 #define NO_BOX       UINT32_MAX
 #define CLEAN_UP_MS  1000                /* for the last task of a box whose launcher died */
 #define RETRY_NS     UINT64_C(200000000) /* after a failure, and so on for each in a row */
@@ -81,6 +82,7 @@ struct pool_call {
 	pool_done *done;
 	void *data;
 	uint32_t shape, box;
+	unsigned retries;           /* boxes of it that came to nothing */
 	bool private_plan, ordered; /* a box for it alone */
 	bool cancelled, timed_out, exited, watched, listening;
 	struct report report;
@@ -149,6 +151,8 @@ int box_order(struct pool *p, uint32_t shape, const struct plan *own_plan, struc
               struct pool_call *call, struct err *err);
 void box_started(struct pool *p, const struct launch_reply *reply, int *pidfd);
 void box_failed(struct pool *p, const struct launch_reply *reply);
+/* The zygote is gone: boxes that wait for its fork wait in vain. */
+void box_orphans(struct pool *p, uint32_t shape, const struct err *err);
 void box_ended(struct pool *p, const struct launch_reply *reply);
 void box_on_control(struct pool *p, uint32_t index);
 void box_on_report(struct pool *p, uint32_t index);

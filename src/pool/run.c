@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,8 @@
 #include "sys/sock.h"
 
 #define READ_CHUNK     65536
-#define READS_PER_TURN 16 /* so that one flooding stream cannot starve the others */
+#define SEND_MS        1000 /* for a message to a runner that waits for it */
+#define READS_PER_TURN 16   /* so that one flooding stream cannot starve the others */
 
 static uint32_t index_of(const struct pool *p, const struct box *b)
 {
@@ -126,8 +128,18 @@ static int send_frame(struct box *b, const struct buf *message)
 
 	if (r < 0)
 		return r;
-	n = send(b->report, frame.data, frame.len, MSG_NOSIGNAL);
-	return n == (ssize_t)frame.len ? 0 : n < 0 ? -errno : -EMSGSIZE;
+	/* Whoever waits there reads it at once; a long one does not fit in one piece. */
+	for (size_t at = 0; at < frame.len; at += (size_t)n) {
+		struct pollfd p = { b->report, POLLOUT, 0 };
+
+		if (poll(&p, 1, SEND_MS) <= 0)
+			return -ETIMEDOUT;
+		n = send(b->report, frame.data + at, frame.len - at, MSG_NOSIGNAL);
+		if (n < 0 && errno != EAGAIN)
+			return -errno;
+		n = n < 0 ? 0 : n;
+	}
+	return 0;
 }
 
 static int send_message(struct pool *p, struct pool_call *c, struct box *b,
@@ -435,6 +447,8 @@ static void finish_live(struct pool *p, struct pool_call *c)
 	 * out must not change meanwhile: then everything has to be gone first. So when the box is
 	 * going already: the launcher has the numbers.
 	 */
+	if (!c->exited && c->report.exit_code && fstatvfs(b->workspace, &st) == 0)
+		c->exit_report.disk_full = st.f_bavail == 0 || st.f_ffree == 0;
 	if (c->n_fetch ||
 	    !box_usage(p, b, &c->usage, c->exited ? &ignored : &c->exit_report, &alone) ||
 	    (!c->exited && !alone)) {
@@ -442,8 +456,6 @@ static void finish_live(struct pool *p, struct pool_call *c)
 		box_kill(p, b);
 		return;
 	}
-	if (!c->exited && c->report.exit_code && fstatvfs(b->workspace, &st) == 0)
-		c->exit_report.disk_full = st.f_bavail == 0 || st.f_ffree == 0;
 	conclude(p, c, b, false);
 }
 
