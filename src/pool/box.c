@@ -203,7 +203,7 @@ static void spoil(struct pool *p, struct box *b, const struct err *err, bool gon
 	pool_feed(p, s);
 }
 
-void box_orphans(struct pool *p, uint32_t shape, const struct err *err)
+void box_orphans(struct pool *p, uint32_t shape)
 {
 	for (uint32_t i = p->starting, next; i != NO_BOX; i = next) {
 		struct box *b = &p->boxes[i];
@@ -211,8 +211,12 @@ void box_orphans(struct pool *p, uint32_t shape, const struct err *err)
 		next = b->next;
 		if (b->shape != shape || !b->starting || b->starting->code_ready)
 			continue;
-		spoil(p, b, err, false);
-		next = p->starting; /* the list may have changed */
+		if (b->call) { /* it gets another one, from the next zygote */
+			b->call->box = NO_BOX;
+			b->call->ordered = false;
+			b->call = NULL;
+		}
+		box_kill(p, b);
 	}
 }
 

@@ -156,7 +156,7 @@ void shape_failed(struct pool *p, uint32_t shape, const struct err *err)
 	s->asked = false;
 	s->kept = false;
 	s->retry_ns = clock_ns() + RETRY_NS * (s->failures - 1);
-	box_orphans(p, shape % POOL_SHAPES_MAX, err);
+	box_orphans(p, shape % POOL_SHAPES_MAX);
 	while (s->failures >= FAILURES_MAX && (c = next_queued(p, s)))
 		call_fail(p, c, RUN_SETUP_FAILED, err);
 }

@@ -152,7 +152,7 @@ int box_order(struct pool *p, uint32_t shape, const struct plan *own_plan, struc
 void box_started(struct pool *p, const struct launch_reply *reply, int *pidfd);
 void box_failed(struct pool *p, const struct launch_reply *reply);
 /* The zygote is gone: boxes that wait for its fork wait in vain. */
-void box_orphans(struct pool *p, uint32_t shape, const struct err *err);
+void box_orphans(struct pool *p, uint32_t shape);
 void box_ended(struct pool *p, const struct launch_reply *reply);
 void box_on_control(struct pool *p, uint32_t index);
 void box_on_report(struct pool *p, uint32_t index);

@@ -385,7 +385,7 @@ static void fill_result(struct pool_call *c, struct box *b)
 		.wall_ms = (end - c->go_ns) / 1000000,
 		.cpu_ms = c->usage.cpu_ns / 1000000,
 		.peak_memory_bytes = c->usage.memory_peak,
-		.pids_peak = c->usage.pids_peak,
+		.pids_peak = c->usage.pids_peak ? c->usage.pids_peak : 1, /* nobody counted */
 		.read_bytes = c->exit_report.read_bytes,
 		.written_bytes = c->exit_report.written_bytes,
 	};
