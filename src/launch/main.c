@@ -36,7 +36,8 @@
 
 #define SWEEP_AGE_S 10 /* a live box has a task within milliseconds */
 
-#define EVENTS_MAX 64
+#define TIMER_SLACK_NS 50000ul /* the kernel's default */
+#define EVENTS_MAX     64
 
 struct launcher {
 	struct box_host host;
@@ -447,7 +448,8 @@ int main(int argc, char **argv)
 	if (fcntl(LAUNCH_SELF_FD, F_SETFD, FD_CLOEXEC) < 0)
 		return 1;
 	(void)prctl(PR_SET_NAME, "brig-launch", 0, 0, 0);
-	(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); /* of zygotes, see zygote_stop() */
+	(void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0); /* not our caller's */
+	(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);         /* of zygotes, see zygote_stop() */
 	/* A terminal's Ctrl-C reaches the whole foreground group; the caller decides what it means.
 	 */
 	(void)signal(SIGINT, SIG_IGN);

@@ -72,12 +72,30 @@ static void open_usage(struct pool *p, struct box *b, struct prepared *m)
 	m->io = open(path, O_RDONLY | O_CLOEXEC);
 }
 
+/* The newest is claimed first, so the oldest can do without. */
+static void drop_oldest(struct pool *p, struct shape *s)
+{
+	for (unsigned i = 0; i < s->n_ready; i++) {
+		struct box *old = &p->boxes[s->ready[i]];
+
+		if (!old->prepared)
+			continue;
+		if (s->config.like.language != LANGUAGE_JAVASCRIPT)
+			box_close_streams(old);
+		(void)unlinkat(old->workspace, route_script(&s->config.like), 0);
+		prepare_drop(p, old);
+		return;
+	}
+}
+
 /* Failing here costs nothing but time later. */
 void prepare_box(struct pool *p, struct box *b)
 {
 	const struct request *like = &p->shapes[b->shape].config.like;
 	struct prepared *m;
 
+	if (p->n_prepared >= PREPARED_MAX)
+		drop_oldest(p, &p->shapes[b->shape]);
 	if (p->n_prepared >= PREPARED_MAX)
 		return;
 	m = calloc(1, sizeof(*m));

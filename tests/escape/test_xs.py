@@ -463,9 +463,10 @@ def test_XS_10_a_lock_on_a_device_is_not_seen(start, mode):
     assert watch(start, "lock_on_device") == (["lock_on_device"] if mode == "user" else [])
 
 
-def test_XS_10_a_lock_on_the_root_is_not_seen(start):
-    """All boxes of a pool have one root, in one file system."""
-    assert watch(start, "lock_on_root") == []
+def test_XS_10_a_lock_on_the_root_is_the_one_thing_seen(start):
+    """All boxes of a pool have one root, in one file system: a known limit, stated in SECURITY.md.
+    Boxes that live at the same time see such a lock of each other, and nothing else of it."""
+    assert watch(start, "lock_on_root") == ["lock_on_root"]
 
 
 KEPT_OBJECTS = r'''
@@ -1072,8 +1073,8 @@ def test_XS_14_brig_itself_is_as_it_was(start):
         batch.ask("python", "open('f', 'w').write('x')", files=[{"path": "d/g", "content": "y"}])
     for i in range(30):
         assert batch.answer()["state"] == "finished"
-    end, fds = time.monotonic() + 5, 99
-    while fds > 30 and time.monotonic() < end:  # the boxes that wait have two each
+    end, fds = time.monotonic() + 5, 999
+    while fds > 80 and time.monotonic() < end:  # a box that waits has three, prepared eighteen
         time.sleep(0.1)
         fds = len(os.listdir(proc + "fd"))
-    assert state() == before and fds <= 30
+    assert state() == before and fds <= 80
