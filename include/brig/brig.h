@@ -29,10 +29,10 @@ extern "C" {
 struct brig;
 
 struct brig_options {
-	const char *launcher;        /* path of brig-launch; NULL: beside the running program, in
-	                                ../libexec/brig */
-	unsigned warm;               /* boxes of each language that wait; 0: 2 */
-	const char *const *preload;  /* Python modules to load beforehand, ended by NULL; or NULL */
+	const char *launcher;       /* path of brig-launch; NULL: beside the running program, in
+	                               ../libexec/brig */
+	unsigned warm;              /* boxes of each language that wait; 0: 2 */
+	const char *const *preload; /* Python modules to load beforehand, ended by NULL; or NULL */
 };
 
 /* 0, or a negative errno with the cause in error[BRIG_ERROR_SIZE]. options may be NULL. */
@@ -42,7 +42,8 @@ int brig_open(const struct brig_options *options, struct brig **ret, char *error
  * in the result, too (state "rejected"). NULL only when memory ran out.
  */
 char *brig_run(struct brig *b, const char *request_json);
-/* Makes the boxes of a language ("python", "javascript", "shell") and waits until they are there. */
+/* Makes the boxes of a language ("python", "javascript", "shell") and waits until they are there.
+ */
 int brig_prepare(struct brig *b, const char *language, unsigned timeout_ms, char *error);
 /* Ends every box; nothing is left afterwards. */
 void brig_close(struct brig *b);

@@ -53,11 +53,11 @@ static char *text_of(struct json_node *object, const char *key)
 	struct str text = { "", 0 };
 	char *copy;
 
-	if (n.value && json_is_string(n.value))
+	if (json_is_string(n.value))
 		(void)json_node_bytes(&n, REPORT_FRAME_MAX, &text);
 	copy = malloc(text.n + 1);
 	for (size_t i = 0; copy && i < text.n; i++)
-		copy[i] = text.p[i] ? text.p[i] : ' '; /* C text ends at a NUL */
+		copy[i] = (char)(text.p[i] ? text.p[i] : ' '); /* C text ends at a NUL */
 	if (copy)
 		copy[text.n] = '\0';
 	return copy;
@@ -100,7 +100,7 @@ static void take_exception(struct report *r, struct json_node *e, struct result 
 
 	if (!json_node_object(e) || res->exception.type)
 		return;
-	if (line.value && json_is_integer(line.value) && json_integer_value(line.value) > 0)
+	if (json_is_integer(line.value) && json_integer_value(line.value) > 0)
 		(void)json_node_u64(&line, &number);
 	res->exception = (struct exception){
 		.type = text_of(e, "type"),
@@ -124,12 +124,12 @@ static void take_done(struct report *r, struct json_node *done, struct result *r
 	if (!json_node_object(done) || !status.value || !json_is_integer(status.value))
 		return;
 	code = (uint64_t)json_integer_value(status.value);
-	if (value.value && json_is_string(value.value) && !res->value) {
+	if (json_is_string(value.value) && !res->value) {
 		res->value = text_of(done, "value");
 		if (!res->value)
 			no_memory(r, res);
 	}
-	if (error.value && json_is_object(error.value))
+	if (json_is_object(error.value))
 		take_exception(r, &error, res);
 	r->exit_code = (int)(code & 0xff);
 	r->done = true;
@@ -150,11 +150,11 @@ static void take_frame(struct report *r, const char *p, size_t n, struct result 
 	output = json_member(&root, "output");
 	done = json_member(&root, "done");
 	/* One thing at a time; what is no such thing says nothing. */
-	if (output.value && json_is_object(output.value) && !ready.value && !done.value)
+	if (json_is_object(output.value) && !ready.value && !done.value)
 		take_output(r, &output, p, n, res);
-	else if (done.value && json_is_object(done.value))
+	else if (json_is_object(done.value))
 		take_done(r, &done, res);
-	else if (ready.value && json_is_true(ready.value))
+	else if (json_is_true(ready.value))
 		r->ready = true;
 	if (json_reader_finish(&in) < 0)
 		r->broken = true;

@@ -421,9 +421,11 @@ static void note_before(struct pool *p, struct box *b)
 
 	(void)snprintf(cg.name, sizeof(cg.name), "%s", b->cgroup);
 	b->before = (struct launch_usage){ 0 };
-	if (*b->cgroup)
+	b->tasks_before = 0;
+	if (*b->cgroup) {
 		b->before.cpu_ns = cgroup_read_cpu(&cg);
-	else
+		(void)cgroup_get(&cg, CGROUP_PIDS, "pids.current", NULL, &b->tasks_before);
+	} else
 		read_process(b->code_pid, &b->before);
 	read_io(b->code_pid, &b->io_before.read_bytes, &b->io_before.written_bytes);
 }
@@ -615,7 +617,7 @@ bool box_usage(struct pool *p, struct box *b, struct launch_usage *ret, struct b
 		if (!u.cpu_ns)
 			return false;
 	}
-	*ret_alone = tasks && tasks <= 2;
+	*ret_alone = tasks && (tasks <= 2 || tasks <= b->tasks_before);
 	*ret = (struct launch_usage){ .cpu_ns = u.cpu_ns,
 		                      .memory_peak = u.memory_peak,
 		                      .pids_peak = u.pids_peak,

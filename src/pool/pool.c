@@ -17,6 +17,7 @@
 #define DEMAND_NS      UINT64_C(100000000) /* how often the demand is looked at */
 #define FAILURES_MAX   3                   /* of a zygote in a row, then requests are told */
 #define STARTING_QUEUE 8                   /* boxes under way while somebody waits for one */
+#define CALM_NS        UINT64_C(5000000)   /* after a claim, before boxes are made again */
 #define STARTING_IDLE  4                   /* while nobody does */
 #define STARTING_BUSY  1                   /* while code runs that must not be starved */
 #define ARENA_MAX      (4 * MIB)
@@ -82,6 +83,10 @@ static void order_missing(struct pool *p, struct shape *s)
 	unsigned want = queued + target_of(s);
 	unsigned most = starting_max(p, queued);
 
+	/* Whoever just came for a box may come again: not beside his run, while there are others.
+	 */
+	if (!queued && s->n_ready > target_of(s) / 4 && clock_ns() - s->claimed_ns < CALM_NS)
+		return;
 	/* What fails again and again is tried again now and then, not all the time. */
 	if (s->spoilt && !queued && clock_ns() < s->retry_ns)
 		return;

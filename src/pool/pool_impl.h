@@ -64,6 +64,7 @@ struct box {
 	bool kill_sent;
 	uint64_t since_ns;          /* in this state */
 	struct launch_usage before; /* until it was claimed */
+	uint64_t tasks_before;
 	struct box_report io_before;
 	struct report *warming;
 	struct prepared *prepared;
@@ -116,6 +117,7 @@ struct shape {
 	unsigned n_ready, n_starting;
 	double demand;    /* claims in a tick of 100 ms, smoothed */
 	unsigned claimed; /* in this tick */
+	uint64_t claimed_ns;
 	struct pool_stats stats;
 	struct err error; /* of the last box that failed */
 };
@@ -165,8 +167,8 @@ void box_spend(struct pool *p, struct box *b);
 void box_end_spent(struct pool *p);
 struct box *box_of(struct pool *p, uint64_t id);
 /*
- * Processor, memory, I/O of a live box, and whether only init and the code's process with one
- * thread are left in it, as far as can be told. false: it is going already.
+ * Processor, memory, I/O of a live box, and whether no more tasks are in it than were when it was
+ * ready, as far as can be told. false: it is going already.
  */
 bool box_usage(struct pool *p, struct box *b, struct launch_usage *ret, struct box_report *io,
                bool *ret_alone);

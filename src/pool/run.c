@@ -237,6 +237,7 @@ void call_claim(struct pool *p, struct pool_call *c, struct box *b)
 	call_list_add(&p->running, c);
 	p->unheard++;
 	p->shapes[b->shape].claimed++;
+	p->shapes[b->shape].claimed_ns = b->since_ns;
 	report_init(&c->report);
 	output_init(&c->out, c->req->limits.output_bytes);
 	output_init(&c->errout, c->req->limits.output_bytes);
