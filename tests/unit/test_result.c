@@ -368,7 +368,7 @@ Test(result, a_long_exception_is_cut_in_its_cause_only)
 		CLEANUP_JSON json_t *j = NULL;
 
 		result_init(&r);
-		set_exception(&r, "TTT" + shift, message, 1);
+		set_exception(&r, &"TTT"[shift], message, 1);
 		j = as_json(&r);
 		e = json_object_get(j, "error");
 		cr_expect(json_string_length(json_object_get(e, "message")) == 300000);
