@@ -112,16 +112,10 @@ static int run_bare(const char *const *argv)
 	return status == 0 ? 0 : -EIO;
 }
 
-static void measure_bare(size_t i, unsigned runs, struct measure *m)
+static void time_bare(const char *const *argv, unsigned runs, struct measure *m)
 {
 	CLEANUP_FREE uint64_t *us = calloc(runs, sizeof(*us));
-	const char *argv[ELEMENTSOF(programs[i].bare)];
 	size_t n = 0;
-
-	/* The very program that runs in the boxes, not what PATH says. */
-	memcpy(argv, programs[i].bare, sizeof(argv));
-	if (image_host.find(argv[0], &argv[0]) < 0)
-		return;
 
 	for (unsigned k = 0; us && k < runs; k++) {
 		uint64_t start = clock_ns();
@@ -130,6 +124,16 @@ static void measure_bare(size_t i, unsigned runs, struct measure *m)
 			us[n++] = (clock_ns() - start) / 1000;
 	}
 	percentiles(us, n, m->bare_us);
+}
+
+/* The very program that runs in the boxes, not what PATH says. */
+static void measure_bare(size_t i, unsigned runs, struct measure *m)
+{
+	const char *argv[ELEMENTSOF(programs[i].bare)];
+
+	memcpy(argv, programs[i].bare, sizeof(argv));
+	if (image_host.find(argv[0], &argv[0]) >= 0)
+		time_bare(argv, runs, m);
 }
 
 static void measure_warm(struct pool *p, size_t i, const struct request *like, unsigned runs,
