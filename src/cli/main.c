@@ -2,7 +2,11 @@
 
 /* brig: the command. */
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/str.h"
 #include "cli/cmd.h"
@@ -33,10 +37,28 @@ static void help(FILE *to)
 	              BRIG_VERSION);
 }
 
+/* Whoever starts us without one of the three must not find a socket of ours there. */
+static int open_stdio(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd < 0)
+		return -errno;
+	(void)close(fd);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *word = argc > 1 ? argv[1] : NULL;
 
+	if (open_stdio() < 0) {
+		(void)fprintf(stderr, "brig: open /dev/null: %s\n", strerror(errno));
+		return 125;
+	}
 	if (!word) {
 		help(stderr);
 		return 2;

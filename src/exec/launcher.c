@@ -109,14 +109,6 @@ static int sealed_program(const char *path)
 	return fcntl(to, F_DUPFD_CLOEXEC, 10);
 }
 
-/* What we opened ourselves at that number is none. */
-static bool has_stderr(void)
-{
-	int flags = fcntl(STDERR_FILENO, F_GETFD);
-
-	return flags >= 0 && !(flags & FD_CLOEXEC);
-}
-
 /* Nothing but the socket, the program and stderr is inherited, and no environment. */
 static int spawn(int program, int sock, pid_t *ret_pid)
 {
@@ -140,8 +132,6 @@ static int spawn(int program, int sock, pid_t *ret_pid)
 	r = posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDWR, 0);
 	if (!r)
 		r = posix_spawn_file_actions_adddup2(&fa, 0, 1);
-	if (!r && !has_stderr())
-		r = posix_spawn_file_actions_adddup2(&fa, 0, STDERR_FILENO);
 	if (!r)
 		r = posix_spawn_file_actions_adddup2(&fa, sock, LAUNCH_SOCKET_FD);
 	if (!r)

@@ -195,10 +195,12 @@ static int place_parents(int dir_fd, const char *path, const char **ret_leaf)
 		if ((size_t)(slash - at) >= sizeof(name))
 			return -ENAMETOOLONG;
 		(void)snprintf(name, sizeof(name), "%.*s", (int)(slash - at), at);
-		if (mkdirat(dir, name, 0755) < 0 && errno != EEXIST)
+		if (mkdirat(dir, name, 0755) < 0) {
+			if (errno != EEXIST)
+				return -errno;
+		} else if (fchmodat(dir, name, 0755, 0) < 0) { /* whatever our umask is */
 			return -errno;
-		if (fchmodat(dir, name, 0755, 0) < 0) /* whatever our umask is */
-			return -errno;
+		}
 		next = sys_openat2(dir, name, O_PATH | O_DIRECTORY | O_CLOEXEC, 0, BENEATH);
 		(void)fd_close(dir);
 		dir = next;

@@ -36,7 +36,9 @@ class Warm:
         self.sock, theirs = socket.socketpair()
         self.sock.settimeout(BOUND_S)
         theirs.setblocking(blocking)
-        argv = [NODE, str(RUNTIME / "warm.cjs"), str(theirs.fileno())]
+        # As brig does: at 5. Node marks only low numbers for exec.
+        argv = ["/bin/bash", "-c", 'fd=$0; exec 5<&$fd {fd}<&-; exec "$@"', str(theirs.fileno()),
+                NODE, str(RUNTIME / "warm.cjs"), "5"]
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, env=ENV,
                                         pass_fds=[theirs.fileno()])
