@@ -96,8 +96,9 @@ static void put_stream(struct buf *out)
 		"{\"ready\":true}",
 		"{\"output\":{\"text/plain\":\"one\"}}",
 		"{\"output\":{\"text/plain\":\"two\"}}",
-		"{\"done\":{\"exit\":3,\"value\":\"v\",\"error\":{\"type\":\"T\",\"message\":\"m\","
-		"\"traceback\":\"t\\nb\",\"line\":7}}}",
+		("{\"done\":{\"exit\":3,\"value\":\"v\",\"error\":{\"type\":\"T\",\"message\":"
+		 "\"m\","
+		 "\"traceback\":\"t\\nb\",\"line\":7}}}"),
 	};
 
 	for (size_t i = 0; i < ELEMENTSOF(frames); i++)
