@@ -193,9 +193,8 @@ static void spoil(struct pool *p, struct box *b, const struct err *err, bool gon
 		for (call = p->queued.first;
 		     call && (p->shapes + call->shape != s || call->private_plan);)
 			call = call->next;
-	if (call && call->state == CALL_QUEUED && zygote_gone(s, err) &&
-	    call->retries++ < RETRIES_MAX) {
-		call->box = NO_BOX; /* another box, from the next zygote */
+	if (call && call->state == CALL_QUEUED && zygote_gone(s, err)) {
+		call->box = NO_BOX; /* another box, from the next zygote; the wait has its bound */
 		call->ordered = false;
 	} else if (call && call->state == CALL_QUEUED) {
 		call_fail(p, call, RUN_SETUP_FAILED, err);

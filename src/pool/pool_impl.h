@@ -18,7 +18,6 @@
 #define KILL_MS      5000  /* from the kill to its end */
 #define LISTEN_AFTER 2     /* ms of running, then output is read as it comes */
 #define WATCH_AFTER  20    /* ms of running, then the launcher looks after the limits */
-#define RETRIES_MAX  2     /* boxes that may fail for one request */
 #define NO_BOX       UINT32_MAX
 #define CLEAN_UP_MS  1000                /* for the last task of a box whose launcher died */
 #define RETRY_NS     UINT64_C(200000000) /* after a failure, and so on for each in a row */
@@ -83,7 +82,6 @@ struct pool_call {
 	pool_done *done;
 	void *data;
 	uint32_t shape, box;
-	unsigned retries;           /* boxes of it that came to nothing */
 	bool private_plan, ordered; /* a box for it alone */
 	bool cancelled, timed_out, exited, watched, listening;
 	struct report report;
