@@ -5,7 +5,7 @@
  * waits for the main process, tells the caller how that ended and exits; the kernel then kills
  * everything else in the pid namespace. User code never talks to it.
  *
- * It is a fork of the launcher that never returns there: an exec of its own would cost a tenth of a
+ * It is a fork of the launcher that never returns there: an exec of its own would be work for every
  * box. (An ordinary user's is executed, see setup.c.) The launcher runs from a sealed memfd, so
  * /proc/1/exe leads to no file of the host.
  */

@@ -50,7 +50,7 @@ void plan_unmap(struct kept_plan *k)
 }
 
 /* The child: two descriptors of ours, the launcher's null and stderr, no signal ignored. */
-static _Noreturn void become_zygote(const struct kept_plan *k, int proc_fd, int sock)
+static _Noreturn void become_zygote(const struct kept_plan *k, int sock)
 {
 	/* What we ignore, and two that the C library of our caller does and hides. */
 	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE, 32, 33 };
@@ -62,8 +62,6 @@ static _Noreturn void become_zygote(const struct kept_plan *k, int proc_fd, int 
 	} dfl = { .handler = SIG_DFL };
 	static const int needed[] = { CAP_SYS_ADMIN, CAP_SYS_PTRACE }; /* to join a box */
 	int high_sock = fcntl(sock, F_DUPFD, 100), high_plan = fcntl(k->fd, F_DUPFD, 100);
-	int self = openat(proc_fd, "self", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	int high_self = fcntl(self, F_DUPFD, 100);
 
 	for (size_t i = 0; i < ELEMENTSOF(ignored); i++)
 		(void)syscall(SYS_rt_sigaction, ignored[i], &dfl, NULL, 8);
@@ -72,16 +70,14 @@ static _Noreturn void become_zygote(const struct kept_plan *k, int proc_fd, int 
 	if (geteuid() != 0 && caps_keep_over_exec(needed, ELEMENTSOF(needed)) < 0)
 		_exit(126);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || high_sock < 0 || high_plan < 0 ||
-	    high_self < 0 || dup2(high_sock, ZYGOTE_SOCKET_FD) < 0 ||
-	    dup2(high_plan, ZYGOTE_PLAN_FD) < 0 || dup2(high_self, ZYGOTE_PROC_FD) < 0 ||
-	    sys_close_range(ZYGOTE_PROC_FD + 1, ~0U, 0) < 0)
+	    dup2(high_sock, ZYGOTE_SOCKET_FD) < 0 || dup2(high_plan, ZYGOTE_PLAN_FD) < 0 ||
+	    sys_close_range(ZYGOTE_PLAN_FD + 1, ~0U, 0) < 0)
 		_exit(126);
 	(void)execve(k->plan.exec, (char *const *)k->plan.argv, (char *const *)k->plan.env);
 	_exit(127);
 }
 
-int zygote_start(const struct kept_plan *k, uint32_t plan, int proc_fd, struct zygote *ret,
-                 struct err *err)
+int zygote_start(const struct kept_plan *k, uint32_t plan, struct zygote *ret, struct err *err)
 {
 	struct zygote z = { .plan = plan };
 	int pair[2], r = sock_pair(pair);
@@ -91,7 +87,7 @@ int zygote_start(const struct kept_plan *k, uint32_t plan, int proc_fd, struct z
 		return err_set(err, ERR_SETUP, -r, "socket pair");
 	pid = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
 	if (pid == 0)
-		become_zygote(k, proc_fd, pair[1]);
+		become_zygote(k, pair[1]);
 	(void)close(pair[1]);
 	z.sock = pair[0];
 	if (pid < 0) {

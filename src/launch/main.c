@@ -195,7 +195,7 @@ static int add_zygote(struct launcher *l, uint32_t plan, struct err *err)
 		i++;
 	if (i == ZYGOTES_MAX)
 		return err_set(err, ERR_LIMIT, EAGAIN, "too many zygotes");
-	r = zygote_start(&l->kept[plan], plan, l->host.proc_fd, &l->zygotes[i], err);
+	r = zygote_start(&l->kept[plan], plan, &l->zygotes[i], err);
 	if (r < 0)
 		return r;
 	r = observe(l, l->zygotes[i].sock, TAG_ZYGOTE, i);

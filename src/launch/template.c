@@ -70,11 +70,15 @@ static int empty_proc(void)
 static int make_dev(struct box_setup *s, const char *path)
 {
 	CLEANUP_FD int dev = FD_NONE;
+	int r;
 
 	if (!s->privileged)
 		return dev_bind_nodes(s, path);
 	dev = dev_make_nodes(&s->err);
-	return dev < 0 ? dev : mount_onto(s, dev, path);
+	if (dev < 0)
+		return dev;
+	r = sys_mount_setattr(dev, "", AT_EMPTY_PATH, MOUNT_ATTR_RDONLY);
+	return r < 0 ? r : mount_onto(s, dev, path);
 }
 
 /* Everything that boxes will mount on must exist before the root becomes read-only. */

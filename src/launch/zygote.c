@@ -17,9 +17,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,11 +30,6 @@
 
 #define EXPORT       __attribute__((visibility("default")))
 #define MIDDLE_STACK 65536
-#define MAPS_MAX     262144
-#define HUGE_PAGE    ((uintptr_t)2 << 20)
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25
-#endif
 
 /* Called from the interpreter. */
 EXPORT int brig_serve(int sock, void (*before)(void), void (*after_parent)(void),
@@ -49,48 +42,6 @@ static struct kept_plan own, other; /* other: came with the call */
 static bool hurry;
 static void *resume[5]; /* __builtin_setjmp's */
 static char middle_stack[MIDDLE_STACK] __attribute__((aligned(16)));
-
-/*
- * A fork copies an entry for every page that the interpreter has written, and the child's end frees
- * every one: for a loaded interpreter that is half of a box's cost. In huge pages it is one entry
- * for 512 of them. What cannot be had is not missed.
- */
-static void collapse(uintptr_t start, uintptr_t end)
-{
-	start = (start + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
-	end &= ~(HUGE_PAGE - 1);
-	for (; start < end; start += HUGE_PAGE)
-		(void)madvise((void *)start, HUGE_PAGE, MADV_COLLAPSE);
-}
-
-/* "start-end rwxp offset dev inode path": private, writable, of no file. */
-static void collapse_line(const char *line)
-{
-	unsigned long start, end, inode;
-	char access[5];
-
-	if (sscanf(line, "%lx-%lx %4s %*s %*s %lu", &start, &end, access, &inode) == 4 &&
-	    access[1] == 'w' && access[3] == 'p' && inode == 0 && !strstr(line, "[stack]"))
-		collapse(start, end);
-}
-
-static void collapse_memory(void)
-{
-	static char text[MAPS_MAX];
-	int fd = openat(ZYGOTE_PROC_FD, "maps", O_RDONLY | O_CLOEXEC);
-	size_t len = 0;
-	ssize_t n;
-
-	while (fd >= 0 && len < sizeof(text) - 1 &&
-	       (n = read(fd, text + len, sizeof(text) - 1 - len)) > 0)
-		len += (size_t)n;
-	(void)fd_close(fd);
-	text[len] = '\0';
-	for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
-		*end = '\0';
-		collapse_line(line);
-	}
-}
 
 /* The process between: our memory, the box's pid namespace. */
 static int middle(void *unused)
@@ -203,7 +154,12 @@ EXPORT int brig_serve(int sock, void (*before)(void), void (*after_parent)(void)
 
 	if (r < 0)
 		return r;
-	collapse_memory();
+	if (unshare(CLONE_THREAD) < 0) { /* changes nothing, and is refused to all but one thread */
+		static const char why[] = "brig: a preloaded module has started a thread\n";
+
+		(void)!write(STDERR_FILENO, why, sizeof(why) - 1);
+		return -EBUSY;
+	}
 	r = send(sock, "", 1, MSG_NOSIGNAL) == 1 ? 1 : -errno;
 	while (r == 1)
 		r = serve_one(sock, before, after_parent);

@@ -284,6 +284,7 @@ static struct box *take_slot(struct pool *p)
 	b->control = b->workspace = b->pidfd = b->in = b->out = b->errout = b->report = FD_NONE;
 	b->kill_sent = false;
 	b->cgroup[0] = '\0';
+	b->code_uid = 0;
 	b->starting = calloc(1, sizeof(*b->starting));
 	if (!b->starting)
 		p->n_free++;
@@ -299,26 +300,6 @@ static int make_control(struct box *b, int theirs[LAUNCH_FDS])
 	b->control = pair[0];
 	theirs[LAUNCH_FD_CONTROL] = pair[1];
 	return sock_pass_credentials(b->control);
-}
-
-/* A program that waits in its box has its streams from the start: it cannot be given any later. */
-static int make_streams(struct box *b, int theirs[LAUNCH_FDS])
-{
-	struct box_fds ours;
-	int pair[2], r;
-
-	box_fds_init(&ours);
-	r = launcher_pipes(&ours, theirs);
-	b->in = ours.in;
-	b->out = ours.out;
-	b->errout = ours.errout;
-	if (r < 0)
-		return r;
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-		return -errno;
-	b->report = pair[0];
-	theirs[LAUNCH_FD_REPORT] = pair[1];
-	return fcntl(b->report, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
 }
 
 static int send_order(struct pool *p, struct box *b, const struct plan *own_plan, struct err *err)
@@ -339,7 +320,7 @@ static int send_order(struct pool *p, struct box *b, const struct plan *own_plan
 	cgroup_name(call.slot % b->plan->host_id_slots, b->cgroup, sizeof(b->cgroup));
 	r = make_control(b, theirs);
 	if (r >= 0 && s->config.like.language == LANGUAGE_JAVASCRIPT)
-		r = make_streams(b, theirs);
+		r = prepare_streams(b, theirs); /* it cannot be given any later */
 	if (r >= 0 && own_plan)
 		r = theirs[LAUNCH_FD_PLAN] = launcher_seal(own_plan, err);
 	if (r >= 0)

@@ -20,6 +20,7 @@
 #include "route/route.h"
 #include "sys/file.h"
 
+/* Before the box's ids are known the pipes are left to the launcher. */
 int prepare_streams(struct box *b, int theirs[LAUNCH_FDS])
 {
 	struct box_fds ours;
@@ -32,7 +33,7 @@ int prepare_streams(struct box *b, int theirs[LAUNCH_FDS])
 	b->errout = ours.errout;
 	if (r < 0)
 		return r;
-	for (int i = LAUNCH_FD_STDIN; i <= LAUNCH_FD_STDERR && geteuid() == 0; i++)
+	for (int i = LAUNCH_FD_STDIN; i <= LAUNCH_FD_STDERR && geteuid() == 0 && b->code_uid; i++)
 		if (fchown(theirs[i], b->code_uid, b->code_uid) < 0) /* /dev/stdout can be opened */
 			return -errno;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)

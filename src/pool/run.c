@@ -524,11 +524,25 @@ static void stop(struct pool *p, struct pool_call *c)
 	p->boxes[c->box].call = c; /* it waits for the end */
 }
 
+/* The launcher is stuck: whoever waits for the result does not wait for it. */
+static void give_up(struct pool *p, struct pool_call *c)
+{
+	struct box *b = &p->boxes[c->box];
+
+	set_error(c, ERR_INTERNAL, "the box does not end");
+	fill_result(c, b);
+	b->call = NULL;
+	box_close_streams(b);
+	give_back(p, c);
+}
+
 void call_tick(struct pool *p, struct pool_call *c, uint64_t now)
 {
 	uint64_t ran_ms = (now - c->go_ns) / 1000000;
 	struct launch_call watch = { .kind = LAUNCH_WATCH, .id = p->boxes[c->box].id };
 
+	if (c->state == CALL_KILLED && (now - c->end_ns) / 1000000 >= KILL_MS)
+		give_up(p, c);
 	if (c->state != CALL_RUNNING)
 		return;
 	if (ran_ms >= c->req->limits.timeout_ms || c->cancelled) {
