@@ -11,6 +11,7 @@
 #define MIB           (1024ULL * KIB)
 #define GIB           (1024ULL * MIB)
 #define MIN2(a, b)    ((a) < (b) ? (a) : (b))
+#define MAX2(a, b)    ((a) > (b) ? (a) : (b))
 
 #define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
 #define CLEANUP(fn)            __attribute__((cleanup(fn)))

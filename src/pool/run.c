@@ -499,8 +499,13 @@ void call_on_exit(struct pool *p, struct pool_call *c, const struct box_report *
 void call_on_end(struct pool *p, struct pool_call *c, const struct launch_usage *usage)
 {
 	struct box *b = &p->boxes[c->box];
+	const struct launch_usage seen =
+		c->usage; /* while it was alive; without cgroups it is more */
 
 	c->usage = *usage;
+	c->usage.cpu_ns = MAX2(usage->cpu_ns, seen.cpu_ns);
+	c->usage.memory_peak = MAX2(usage->memory_peak, seen.memory_peak);
+	c->usage.pids_peak = MAX2(usage->pids_peak, seen.pids_peak);
 	if (!c->end_ns)
 		c->end_ns = clock_ns();
 	read_stream(c, &b->out, &c->out, INT32_MAX);
