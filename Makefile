@@ -39,6 +39,7 @@ build: ## compile into build/, stage into out/ (the default)
 	else \
 		set -e; \
 		tools/install-deps build; \
+		tools/get-grammars; \
 		[ -f "$(BUILD)/build.ninja" ] || meson setup "$(BUILD)" \
 			--prefix "$(CURDIR)/$(OUT)" --bindir bin --libexecdir libexec/brig \
 			--libdir lib $(MESON_FLAGS); \
@@ -101,6 +102,7 @@ bench: build ## start latency and throughput, beside other sandboxes
 fuzz: ## run each fuzzer FUZZ_SECONDS (60) with clang, ASan and UBSan
 	@set -e; \
 	tools/install-deps build lint; \
+	tools/get-grammars; \
 	[ -f build-fuzz/build.ninja ] || CC=clang meson setup build-fuzz -Db_lundef=false \
 		-Db_sanitize=address,undefined -Dc_args=-fsanitize=fuzzer-no-link; \
 	targets=$$(ninja -C build-fuzz -t targets all | \
