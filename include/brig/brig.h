@@ -14,6 +14,9 @@
  *     free(result);
  *     brig_close(b);
  *
+ * Every request goes the whole way: risk analysis, policy, approval where the policy wants one, a
+ * box, a record of it all.
+ *
  * The boxes come from a pool that the handle owns: the first request of a language starts it, later
  * ones find a box that waits. A handle belongs to one thread at a time.
  */
@@ -33,6 +36,12 @@ struct brig_options {
 	                               ../libexec/brig */
 	unsigned warm;              /* boxes of each language that wait; 0: 2 */
 	const char *const *preload; /* Python modules to load beforehand, ended by NULL; or NULL */
+	const char *policy;         /* "permissive", "strict" or a file; NULL: permissive */
+	const char *state_dir;      /* of the record and the approvals; NULL: $BRIG_STATE_DIR, or
+	                               /var/lib/brig, or ~/.local/state/brig */
+	int no_record;              /* non-zero: none is kept; what needs an approval is denied */
+	const char *confirm; /* who answers when the policy asks: NULL or "ask" (somebody with
+	                        "brig approvals"; the call waits), "approve" or "deny" */
 };
 
 /* 0, or a negative errno with the cause in error[BRIG_ERROR_SIZE]. options may be NULL. */

@@ -17,6 +17,8 @@
 	X(INVALID,     "invalid",      400,  2,   "the request is wrong")                          \
 	X(UNSUPPORTED, "unsupported",  422,  126, "this host cannot do what is required")          \
 	X(DENIED,      "denied",       403,  126, "refused by policy")                             \
+	X(CONFLICT,    "conflict",     409,  125, "it was decided otherwise before")               \
+	X(EXPIRED,     "expired",      410,  126, "too late")                                      \
 	X(LIMIT,       "limit",        413,  125, "a stated bound was reached")                    \
 	X(NOT_FOUND,   "not_found",    404,  125, "a named thing does not exist")                  \
 	X(SETUP,       "setup_failed", 500,  125, "the box could not be built; no user code ran")  \

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/sha256.h"
 
+#include <cpuid.h>
 #include <errno.h>
+#include <immintrin.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/macro.h"
@@ -37,25 +40,113 @@ static void expand(const uint8_t *block, uint32_t w[64])
 	}
 }
 
-static void take_block(uint32_t state[8], const uint8_t *block)
+static void step(uint32_t s[8], unsigned first, uint32_t k)
+{
+	uint32_t *a = &s[first & 7], *d = &s[(first + 3) & 7], *h = &s[(first + 7) & 7];
+	uint32_t b = s[(first + 1) & 7], c = s[(first + 2) & 7];
+	uint32_t e = s[(first + 4) & 7], f = s[(first + 5) & 7], g = s[(first + 6) & 7];
+
+	k += *h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & f) ^ (~e & g));
+	*d += k;
+	*h = k + (rotate(*a, 2) ^ rotate(*a, 13) ^ rotate(*a, 22)) +
+	     ((*a & b) ^ (*a & c) ^ (b & c));
+}
+
+/* Instead of moving the eight words down, each round names them one further. */
+static void take_block_plain(uint32_t state[8], const uint8_t *block)
 {
 	uint32_t w[64], s[8];
 
 	expand(block, w);
 	memcpy(s, state, sizeof(s));
-	for (size_t i = 0; i < 64; i++) {
-		uint32_t e = rotate(s[4], 6) ^ rotate(s[4], 11) ^ rotate(s[4], 25);
-		uint32_t a = rotate(s[0], 2) ^ rotate(s[0], 13) ^ rotate(s[0], 22);
-		uint32_t choice = (s[4] & s[5]) ^ (~s[4] & s[6]);
-		uint32_t majority = (s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]);
-		uint32_t one = s[7] + e + choice + round_constants[i] + w[i];
-
-		memmove(s + 1, s, 7 * sizeof(*s));
-		s[4] += one;
-		s[0] = one + a + majority;
-	}
+	for (unsigned i = 0; i < 64; i += 8)
+		for (unsigned j = 0; j < 8; j++)
+			step(s, 8 - j, round_constants[i + j] + w[i + j]);
 	for (size_t i = 0; i < 8; i++)
 		state[i] += s[i];
+}
+
+/* ---- with the processor's own instructions: some ten times faster ---- */
+
+#define USES_SHA __attribute__((target("sha,sse4.1,ssse3")))
+
+struct halves {
+	__m128i abef, cdgh;
+};
+
+USES_SHA static inline void four_rounds(struct halves *s, __m128i w, const uint32_t *k)
+{
+	__m128i sum = _mm_add_epi32(w, _mm_loadu_si128((const __m128i *)k));
+	__m128i two = _mm_sha256rnds2_epu32(s->cdgh, s->abef, sum);
+
+	s->abef = _mm_sha256rnds2_epu32(s->abef, two, _mm_shuffle_epi32(sum, 0x0e));
+	s->cdgh = two;
+}
+
+/* The next four words of the schedule, from the sixteen before. */
+USES_SHA static inline __m128i next_words(__m128i a, __m128i b, __m128i c, __m128i d)
+{
+	__m128i sum = _mm_add_epi32(_mm_sha256msg1_epu32(a, b), _mm_alignr_epi8(d, c, 4));
+
+	return _mm_sha256msg2_epu32(sum, d);
+}
+
+USES_SHA static void take_block_sha(uint32_t state[8], const uint8_t *block)
+{
+	const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+	struct halves s = {
+		_mm_set_epi32((int)state[0], (int)state[1], (int)state[4], (int)state[5]),
+		_mm_set_epi32((int)state[2], (int)state[3], (int)state[6], (int)state[7]),
+	};
+	const struct halves before = s;
+	__m128i w[4];
+	uint32_t out[8];
+
+	for (size_t i = 0; i < 4; i++)
+		w[i] = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(block + 16 * i)), swap);
+	for (const uint32_t *k = round_constants;; k += 16) {
+		four_rounds(&s, w[0], k);
+		four_rounds(&s, w[1], k + 4);
+		four_rounds(&s, w[2], k + 8);
+		four_rounds(&s, w[3], k + 12);
+		if (k == round_constants + 48)
+			break;
+		w[0] = next_words(w[0], w[1], w[2], w[3]);
+		w[1] = next_words(w[1], w[2], w[3], w[0]);
+		w[2] = next_words(w[2], w[3], w[0], w[1]);
+		w[3] = next_words(w[3], w[0], w[1], w[2]);
+	}
+	_mm_storeu_si128((__m128i *)out, _mm_add_epi32(s.abef, before.abef));
+	_mm_storeu_si128((__m128i *)(out + 4), _mm_add_epi32(s.cdgh, before.cdgh));
+	for (size_t i = 0; i < 8; i++)
+		state[i] = out[(const uint8_t[]){ 3, 2, 7, 6, 1, 0, 5, 4 }[i]];
+}
+
+enum { SHA_UNKNOWN = 0, SHA_ABSENT, SHA_THERE };
+
+/* Asked once: in a virtual machine CPUID costs microseconds. */
+static bool has_sha(void)
+{
+	static int known = SHA_UNKNOWN;
+	int found = __atomic_load_n(&known, __ATOMIC_RELAXED);
+	unsigned a, b, c, d;
+
+	if (found == SHA_UNKNOWN) {
+		found = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSSE3) && (c & bit_SSE4_1) &&
+		                        __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_SHA)
+		                ? SHA_THERE
+		                : SHA_ABSENT;
+		__atomic_store_n(&known, found, __ATOMIC_RELAXED);
+	}
+	return found == SHA_THERE;
+}
+
+static void take_block(uint32_t state[8], const uint8_t *block)
+{
+	if (has_sha())
+		take_block_sha(state, block);
+	else
+		take_block_plain(state, block);
 }
 
 void sha256_init(struct sha256 *h)
@@ -160,7 +251,7 @@ void sha256_hex(const uint8_t digest[SHA256_SIZE], char ret[SHA256_HEX_SIZE])
 		ret[2 * i] = digits[digest[i] >> 4];
 		ret[2 * i + 1] = digits[digest[i] & 15];
 	}
-	ret[2 * SHA256_SIZE] = 0;
+	ret[SHA256_HEX_SIZE - 1] = 0;
 }
 
 static int digit_of(char c)
@@ -174,7 +265,7 @@ int sha256_from_hex(const char *hex, uint8_t ret[SHA256_SIZE])
 {
 	uint8_t out[SHA256_SIZE];
 
-	if (strlen(hex) != 2 * SHA256_SIZE)
+	if (strlen(hex) != SHA256_HEX_SIZE - 1)
 		return -EINVAL;
 	for (size_t i = 0; i < SHA256_SIZE; i++) {
 		int high = digit_of(hex[2 * i]), low = digit_of(hex[2 * i + 1]);

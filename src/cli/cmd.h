@@ -8,9 +8,13 @@
  * and has said on stderr what went wrong.
  */
 int cmd_run(int argc, char **argv);
+int cmd_approvals(int argc, char **argv);
 int cmd_batch(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_ledger(int argc, char **argv);
+int cmd_risk(int argc, char **argv);
 int cmd_pool(int argc, char **argv);
+int cmd_policy(int argc, char **argv);
 
 /* What the ablation tests change; the product always passes zeros. */
 struct run_variant {

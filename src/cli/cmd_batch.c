@@ -20,7 +20,8 @@
 #include "base/fd.h"
 #include "base/parse.h"
 #include "cli/cmd.h"
-#include "pool/pool.h"
+#include "cli/flow.h"
+#include "cli/load.h"
 
 #define JOBS_MAX    1024
 #define PRELOAD_MAX 64
@@ -36,7 +37,7 @@ static const char batch_help[] =
 	"\n"
 	"  -j, --jobs N         runs at once (default: twice the processors)\n"
 	"      --preload NAME   a Python module that is loaded before any request; repeatable\n"
-	"      --stats          what the pool did, on standard error, at the end\n"
+	"      --stats          what the pool did, on standard error, at the end\n" FLOW_HELP
 	"  -h, --help           this text\n"
 	"\n"
 	"Example:\n"
@@ -47,16 +48,16 @@ static const char batch_help[] =
 	"refused or its box could not be built; 2 for wrong usage; 125 when brig failed.\n";
 
 /* One request under way; results leave in the order of the slots. */
-struct job {
+struct slot {
 	struct arena arena;
-	struct request req;
-	struct result res;
-	struct pool_call *call;
+	struct job job;
 	bool over;
 };
 
 struct batch {
 	struct pool *pool;
+	struct flow_options options;
+	struct flow flow;
 	unsigned jobs;
 	const char *preload[PRELOAD_MAX];
 	size_t n_preload;
@@ -66,7 +67,7 @@ struct batch {
 	struct buf line; /* of the input, not complete */
 	struct buf out;  /* results that the reader has not taken */
 	bool eof, stopped, refused;
-	struct job *ring;
+	struct slot *ring;
 	size_t head, tail;  /* next to write, next to fill */
 	uint32_t languages; /* that have boxes */
 };
@@ -76,32 +77,22 @@ static bool full(const struct batch *b)
 	return b->tail - b->head == b->jobs;
 }
 
-static void on_done(void *data, struct result *res)
+static void on_done(void *data, struct job *job)
 {
-	(void)res;
-	((struct job *)data)->over = true;
+	(void)job;
+	((struct slot *)data)->over = true;
 }
 
-static int write_all(int fd, const char *p, size_t n)
+static bool is_refusal(enum run_state state)
 {
-	while (n) {
-		ssize_t w = write(fd, p, n);
-
-		if (w < 0 && errno != EINTR)
-			return -errno;
-		if (w > 0) {
-			p += w;
-			n -= (size_t)w;
-		}
-	}
-	return 0;
+	return state == RUN_REJECTED || state == RUN_SETUP_FAILED || state == RUN_LOST ||
+	       state == RUN_CANCELLED || state == RUN_DENIED || state == RUN_EXPIRED;
 }
 
-static int put_result(struct batch *b, struct job *j)
+static int put_result(struct batch *b, const struct slot *j)
 {
-	b->refused |= j->res.state == RUN_REJECTED || j->res.state == RUN_SETUP_FAILED ||
-	              j->res.state == RUN_LOST || j->res.state == RUN_CANCELLED;
-	(void)result_to_json(&j->res, &b->out);
+	b->refused |= is_refusal(j->job.result.state);
+	(void)result_to_json(&j->job.result, &b->out);
 	buf_putc(&b->out, '\n');
 	return b->out.error;
 }
@@ -130,10 +121,10 @@ static int flush(struct batch *b, bool all)
 static int write_finished(struct batch *b)
 {
 	while (b->head < b->tail && b->ring[b->head % b->jobs].over && b->out.len < WAITING_MAX) {
-		struct job *j = &b->ring[b->head % b->jobs];
+		struct slot *j = &b->ring[b->head % b->jobs];
 		int r = put_result(b, j);
 
-		result_done(&j->res);
+		job_free_fields(&j->job);
 		arena_done(&j->arena);
 		b->head++;
 		if (r < 0)
@@ -143,8 +134,9 @@ static int write_finished(struct batch *b)
 }
 
 /* The first request of a language brings boxes like it; as many wait as run at once. */
-static int need_boxes(struct batch *b, const struct request *req, struct err *err)
+static int need_boxes(void *data, const struct request *req, struct err *err)
 {
+	struct batch *b = data;
 	struct pool_shape shape = { .like = *req, .min = 1, .max = b->jobs };
 	size_t index;
 	int r;
@@ -162,23 +154,22 @@ static int need_boxes(struct batch *b, const struct request *req, struct err *er
 
 static void start_job(struct batch *b, const char *text, size_t n)
 {
-	struct job *j = &b->ring[b->tail++ % b->jobs];
-	int r;
+	struct slot *j = &b->ring[b->tail++ % b->jobs];
+	struct result *res = &j->job.result;
 
-	*j = (struct job){ .arena = ARENA_INIT(REQUEST_ARENA_MAX) };
-	result_init(&j->res);
-	j->res.receipt.level_required = LEVEL_STANDARD; /* until the request says otherwise */
-	r = request_from_json(text, n, &j->arena, &j->req, &j->res.error);
-	if (r < 0) {
-		j->res.state = RUN_REJECTED;
-		(void)execution_id_new(j->res.execution_id);
+	j->arena = ARENA_INIT(REQUEST_ARENA_MAX);
+	j->over = false;
+	job_init(&j->job);
+	j->job.done = on_done;
+	j->job.data = j;
+	res->receipt.level_required = LEVEL_STANDARD; /* until the request says otherwise */
+	if (request_from_json(text, n, &j->arena, &j->job.request, &res->error) < 0) {
+		res->state = RUN_REJECTED;
+		(void)execution_id_new(res->execution_id);
 		j->over = true;
 		return;
 	}
-	r = need_boxes(b, &j->req, &j->res.error);
-	if (r >= 0)
-		r = pool_submit(b->pool, &j->req, &j->res, on_done, j, &j->call, &j->res.error);
-	j->over = r < 0; /* the state is setup_failed from the start */
+	pipeline_submit(b->flow.pipeline, &j->job);
 }
 
 /* Complete lines, as long as there are slots; the rest waits. */
@@ -222,7 +213,7 @@ static void stop(struct batch *b)
 	b->stopped = true;
 	for (size_t i = b->head; i < b->tail; i++)
 		if (!b->ring[i % b->jobs].over)
-			pool_cancel(b->pool, b->ring[i % b->jobs].call);
+			pipeline_cancel(b->flow.pipeline, &b->ring[i % b->jobs].job);
 }
 
 static bool wants_input(const struct batch *b)
@@ -233,12 +224,10 @@ static bool wants_input(const struct batch *b)
 
 static int carry(struct batch *b)
 {
-	int lost;
-
 	while (b->head < b->tail || (!b->stopped && !(b->eof && !b->line.len))) {
 		struct pollfd p[] = { { wants_input(b) ? b->in : -1, POLLIN, 0 },
 			              { b->cancel, POLLIN, 0 },
-			              { pool_fd(b->pool), POLLIN, 0 } };
+			              { pipeline_fd(b->flow.pipeline), POLLIN, 0 } };
 		int r = poll(p, ELEMENTSOF(p), POOL_TICK_MS);
 
 		if (r < 0 && errno != EINTR)
@@ -248,12 +237,12 @@ static int carry(struct batch *b)
 		if (p[1].revents)
 			stop(b);
 		take_lines(b);
-		lost = pool_turn(b->pool, 0);
+		pipeline_turn(b->flow.pipeline);
 		r = write_finished(b);
 		if (r >= 0)
 			r = flush(b, false);
-		if (r < 0 || lost < 0)
-			return r < 0 ? r : (flush(b, true), lost);
+		if (r < 0)
+			return r;
 	}
 	return flush(b, true);
 }
@@ -273,13 +262,19 @@ static void show_stats(struct batch *b)
 	}
 }
 
-static int parse(int argc, char **argv, struct batch *b)
+static int parse(int argc, char **argv, struct batch *b, struct err *err)
 {
 	for (int i = 1; i < argc; i++) {
 		const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+		bool used;
 		uint64_t n;
+		int r = flow_option(&b->options, argv[i], value, &used, err);
 
-		if (streq(argv[i], "--stats")) {
+		if (r < 0)
+			return r;
+		if (r > 0) {
+			i += used;
+		} else if (streq(argv[i], "--stats")) {
 			b->stats = true;
 		} else if ((streq(argv[i], "-j") || streq(argv[i], "--jobs")) && value) {
 			if (parse_u64(value, &n) < 0 || n < 1 || n > JOBS_MAX)
@@ -317,18 +312,25 @@ static int open_input(struct batch *b)
 static int run(struct batch *b)
 {
 	const struct pool_config config = { .queue_max = JOBS_MAX };
+	struct executor_pool ex = { .base.ops = &executor_pool_ops, .need = need_boxes, .data = b };
 	struct err err = { 0 };
 	int r;
 
 	b->ring = calloc(b->jobs, sizeof(*b->ring));
 	r = b->ring ? pool_open(&config, &b->pool, &err) : -ENOMEM;
+	ex.pool = b->pool;
+	if (r >= 0)
+		r = flow_open(&b->flow, &b->options, false, &ex.base, &err);
 	if (r >= 0)
 		r = carry(b);
-	if (r < 0)
-		(void)fprintf(stderr, "brig: %s\n", *err.msg ? err.msg : strerror(-r));
+	if (r < 0 && err.code != ERR_NONE)
+		complain(&err);
+	else if (r < 0)
+		(void)fprintf(stderr, "brig: %s\n", strerror(-r));
 	if (r >= 0 && b->stats)
 		show_stats(b);
 	pool_close(b->pool);
+	flow_close(&b->flow);
 	free(b->ring);
 	buf_done(&b->line);
 	buf_done(&b->out);
@@ -344,13 +346,18 @@ int cmd_batch(int argc, char **argv)
 		           .in = FD_NONE,
 		           .cancel = FD_NONE };
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	struct err err = { 0 };
 	int r;
 
 	for (int i = 1; i < argc; i++)
 		if (streq(argv[i], "--help") || streq(argv[i], "-h"))
 			return fputs(batch_help, stdout) < 0 ? 125 : 0;
 	b.jobs = cpus > 0 && cpus < 256 ? (unsigned)cpus * 2 : 4;
-	r = parse(argc, argv, &b);
+	r = parse(argc, argv, &b, &err);
+	if (r < 0 && err.code != ERR_NONE) {
+		complain(&err);
+		return 2;
+	}
 	if (r < 0) {
 		(void)fprintf(stderr, r == -ERANGE ? "brig: --jobs: a number from 1 to 1024\n"
 		                                   : "brig: wrong options\n");

@@ -17,9 +17,13 @@ static const struct {
 } commands[] = {
 	{ "run", cmd_run, "run code in a box" },
 	{ "batch", cmd_batch, "run many requests, one per line, in warm boxes" },
+	{ "approvals", cmd_approvals, "what waits for a person's yes or no, and the answer to it" },
 	{ "pool", cmd_pool,
 	  "fill a pool of warm boxes, show what it costs and how fast it answers" },
 	{ "bench", cmd_pool, "the same with more runs: warm boxes against the bare interpreter" },
+	{ "risk", cmd_risk, "say what a program would do, without running it" },
+	{ "policy", cmd_policy, "check, explain and test the rules that decide what may run" },
+	{ "ledger", cmd_ledger, "the record: list, show, verify, export, prune, graph" },
 	{ "doctor", cmd_doctor, "what this host can do, layer by layer, and how to get the rest" },
 };
 

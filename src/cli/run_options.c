@@ -34,6 +34,8 @@ const char run_help[] =
 	"      --out BOX:HOST   fetch a file after the run (repeatable)\n"
 	"      --network WHAT   loopback (the box's own) or none           (loopback)\n"
 	"      --level LEVEL    strict, standard or degraded-ok            (standard)\n"
+	"      --tier TIER      auto, jail, docker or aio                  (auto)\n"
+	"      --session ID     the session that the run belongs to\n" FLOW_HELP
 	"  -h, --help           this text\n"
 	"\n"
 	"Exit status: the program's; 128+N when signal N ended it; 124 timed out, 125 brig "
@@ -147,6 +149,19 @@ static int on_level(struct parser *p, const char *value)
 	return 0;
 }
 
+static int on_tier(struct parser *p, const char *value)
+{
+	if (tier_from_name(value, &p->o->req.tier) < 0)
+		return bad_word(p, "--tier", value, "auto, jail, docker or aio");
+	return 0;
+}
+
+static int on_session(struct parser *p, const char *value)
+{
+	p->o->req.session_id = value;
+	return 0;
+}
+
 static int on_network(struct parser *p, const char *value)
 {
 	if (network_from_name(value, &p->o->req.network) < 0)
@@ -176,9 +191,10 @@ static const struct {
 	const char *name;
 	int (*take)(struct parser *p, const char *value);
 } valued[] = {
-	{ "-c", on_code },   { "--code", on_code },   { "--lang", on_lang },
-	{ "--env", on_env }, { "--stdin", on_stdin }, { "--file", on_file },
-	{ "--out", on_out }, { "--level", on_level }, { "--network", on_network },
+	{ "-c", on_code },     { "--code", on_code },       { "--lang", on_lang },
+	{ "--env", on_env },   { "--stdin", on_stdin },     { "--file", on_file },
+	{ "--out", on_out },   { "--level", on_level },     { "--network", on_network },
+	{ "--tier", on_tier }, { "--session", on_session },
 };
 
 static bool is_limit(const char *name)
@@ -216,6 +232,21 @@ static bool *flag_of(struct run_options *o, const char *name)
 	return NULL;
 }
 
+static int parse_flow_option(struct parser *p, const char *word, const char *name)
+{
+	const char *eq = strchr(word, '=');
+	const char *value = eq ? eq + 1 : p->at + 1 < p->argc ? p->argv[p->at + 1] : NULL;
+	bool used;
+	int r = flow_option(&p->o->flow, name, value, &used, p->err);
+
+	if (r == 0)
+		return usage(p, "no such option", word);
+	if (r > 0 && eq && !used)
+		return usage(p, "takes no value", word);
+	p->at += r > 0 && used && !eq;
+	return r < 0 ? r : 0;
+}
+
 static int parse_option(struct parser *p, const char *word)
 {
 	size_t n = str_has_prefix(word, "--") ? strcspn(word, "=") : strlen(word);
@@ -240,7 +271,7 @@ static int parse_option(struct parser *p, const char *word)
 		r = take_value(p, word, &value);
 		return r < 0 ? r : valued[i].take(p, value);
 	}
-	return usage(p, "no such option", word);
+	return parse_flow_option(p, word, name);
 }
 
 static int parse_words(struct parser *p)

@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "cli/flow.h"
 #include "model/request.h"
 
 #define RUN_PAIRS_MAX 256
@@ -20,8 +21,9 @@ struct run_pair {
 
 struct run_options {
 	struct request req; /* language, limits, env, args, level, network filled in */
-	const char *code;   /* -c; NULL: from the file */
-	const char *path;   /* the script, "-" for stdin; NULL with -c */
+	struct flow_options flow;
+	const char *code; /* -c; NULL: from the file */
+	const char *path; /* the script, "-" for stdin; NULL with -c */
 	const char *stdin_path;
 	struct run_pair files[RUN_PAIRS_MAX];
 	size_t n_files;

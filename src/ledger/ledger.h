@@ -21,6 +21,7 @@
 
 #define LEDGER_DETAIL_MAX (64 * KIB) /* of one event */
 #define LEDGER_BODY_MAX   (64 * KIB) /* kept of code or output; the digest is of all of it */
+#define LEDGER_WORD_MAX   256        /* bytes of job, session, kind, name, actor */
 
 enum ledger_durability {
 	LEDGER_PROCESS = 0, /* survives kill -9 */
@@ -36,15 +37,17 @@ struct ledger_event {
 	const char *kind;    /* "state", "approval", "file", "policy", "prune" */
 	const char *name;    /* "decided", "approval.allowed", ... */
 	const char *actor;   /* who: "brig", "cli:root", "auto-approve" */
-	struct str detail;   /* a JSON object; p == NULL: {} */
+	struct str detail;   /* a JSON object in one line of UTF-8; p == NULL: {} */
 };
 
 /* One recorded row, as ledger_each() shows it. Strings live for the call only; "" where absent. */
 struct ledger_row {
-	uint64_t seq;     /* from 1, without gaps */
+	uint64_t seq;     /* from 1, without gaps but for what was pruned */
 	uint64_t time_us; /* CLOCK_REALTIME */
 	const char *job, *session, *kind, *name, *actor;
 	struct str detail;
+	const uint8_t *bodies; /* n_bodies digests, SHA256_SIZE each: what was kept with this row */
+	size_t n_bodies;
 	const uint8_t *hash; /* SHA256_SIZE */
 };
 
@@ -59,6 +62,7 @@ struct ledger_report {
 	uint64_t rows, bodies; /* that were checked */
 	uint64_t first_seq, last_seq;
 	uint64_t pruned; /* rows that a signed stub stands for */
+	uint64_t lost;   /* rows that were committed once and are gone, as far as a row says so */
 	bool ok;
 	uint64_t bad_seq; /* where it breaks; 0: not at a row */
 	char why[200];
@@ -73,13 +77,17 @@ int ledger_open(const char *dir, struct ledger **ret, struct err *err);
 void ledger_close(struct ledger *l);
 const char *ledger_dir(const struct ledger *l);
 
-/* Starts the group when there is none; then the connection holds the write lock until commit. */
+/* Starts the group when there is none; then the connection holds the write lock until commit. When
+ * the newest rows are gone (power was lost, or somebody cut them off), a row that says so comes
+ * first. Any failure of these four ends the group: nothing of it remains. */
 int ledger_begin(struct ledger *l, struct err *err);
 int ledger_append(struct ledger *l, const struct ledger_event *e, struct err *err);
-/* Keeps a body beside the chain, once; *ret is the SHA-256 of all of it. */
+/* Keeps a body beside the chain, once; *ret is the SHA-256 of all of it. The next row of the group
+ * names it (a row of kind "body" does, when none follows). */
 int ledger_body(struct ledger *l, const void *p, size_t n, uint8_t ret[SHA256_SIZE],
                 struct err *err);
-/* No group: nothing to do. On failure the group is gone. */
+/* No group: nothing to do. On failure the group is gone; but when only the fsync of LEDGER_DISK
+ * failed, it is recorded as LEDGER_PROCESS would have it. */
 int ledger_commit(struct ledger *l, enum ledger_durability how, struct err *err);
 void ledger_abort(struct ledger *l);
 bool ledger_in_group(const struct ledger *l);
@@ -103,3 +111,13 @@ int ledger_verify(struct ledger *l, struct ledger_report *ret, struct err *err);
 int ledger_prune(struct ledger *l, uint64_t before_us, const char *actor, uint64_t *ret_rows,
                  struct err *err);
 void ledger_row_to_json(const struct ledger_row *row, struct buf *out);
+
+enum ledger_graph_form {
+	LEDGER_GRAPH_JSON = 0,
+	LEDGER_GRAPH_DOT,
+};
+
+/* Which execution of a session changed which file, from the rows of kind "file" whose name is
+ * "created", "modified" or "deleted" and whose detail holds path, size and sha256 (or null). */
+int ledger_graph(struct ledger *l, const char *session, enum ledger_graph_form form,
+                 struct buf *out, struct err *err);

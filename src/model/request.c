@@ -42,6 +42,12 @@ static const struct alias extensions[] = {
 	{ "sh", LANGUAGE_SHELL },       { "bash", LANGUAGE_SHELL },
 };
 
+static const struct alias action_aliases[] = {
+	[ACTION_CODE] = { "code_execution", ACTION_CODE },
+	[ACTION_BROWSE] = { "web_browsing", ACTION_BROWSE },
+	[ACTION_FILE] = { "file_operation", ACTION_FILE },
+};
+
 static const struct alias network_aliases[] = {
 	[NETWORK_NONE] = { "none", NETWORK_NONE },
 	[NETWORK_LOOPBACK] = { "loopback", NETWORK_LOOPBACK },
@@ -110,6 +116,20 @@ static int from_aliases(const struct alias *list, size_t n, const char *name, in
 		}
 	}
 	return -EINVAL;
+}
+
+const char *action_name(enum action a)
+{
+	return (unsigned)a < ACTION_COUNT ? action_aliases[a].name : "none";
+}
+
+int action_from_name(const char *name, enum action *ret)
+{
+	int v, r = from_aliases(action_aliases, ELEMENTSOF(action_aliases), name, &v);
+
+	if (r == 0)
+		*ret = (enum action)v;
+	return r;
 }
 
 const char *language_name(enum language l)
@@ -437,11 +457,19 @@ static int check_names(const struct request *r, struct err *err)
 	return e;
 }
 
+static int check_no_code(const struct request *r, struct err *err)
+{
+	if (!r->code.n && r->language == LANGUAGE_NONE)
+		return 0;
+	(void)err_set(err, ERR_INVALID, 0, "action: \"%s\" takes no code and no language",
+	              action_name(r->action));
+	return err_remedy(err, -EINVAL, "give its parameters in \"params\"");
+}
+
 int request_check(const struct request *r, struct err *err)
 {
-	int e;
+	int e = r->action == ACTION_CODE ? check_code(r, err) : check_no_code(r, err);
 
-	e = check_code(r, err);
 	if (e == 0)
 		e = check_choices(r, err);
 	if (e == 0)
@@ -526,6 +554,9 @@ static void read_choices(struct reading *rd, struct json_node *o)
 	struct str s;
 	int v;
 
+	if (read_choice(o, "action", action_aliases, ELEMENTSOF(action_aliases),
+	                "code_execution, web_browsing, file_operation", &v))
+		r->action = (enum action)v;
 	if (read_choice(o, "language", language_aliases, ELEMENTSOF(language_aliases),
 	                LANGUAGES_KNOWN, &v))
 		r->language = (enum language)v;
@@ -600,6 +631,32 @@ static void read_env(struct reading *rd, struct json_node *o)
 		memcpy(p + n_name + 1, value.p, value.n);
 		rd->r->env[rd->r->n_env++] = p;
 	}
+}
+
+/* Of an action that is not code: one "name=value" line each. */
+static void read_params(struct reading *rd, struct json_node *o)
+{
+	CLEANUP_BUF struct buf b = BUF_INIT(REQUEST_PARAM_SUM);
+	struct json_node map = json_member(o, "params"), entry;
+	void *iter = NULL;
+	struct str value;
+	size_t n;
+
+	if (!json_node_map(&map, REQUEST_PARAMS_MAX, &n))
+		return;
+	while (json_next_entry(&map, &iter, &entry) &&
+	       json_node_text(&entry, REQUEST_PARAM_SUM, &value)) {
+		buf_puts(&b, entry.key);
+		buf_putc(&b, '=');
+		buf_put(&b, value.p, value.n);
+		buf_putc(&b, '\n');
+	}
+	if (b.error == -EFBIG)
+		(void)json_node_fail(&map, "larger than %llu bytes",
+		                     (unsigned long long)REQUEST_PARAM_SUM);
+	else if (!have(rd, b.error ? NULL : rd->r))
+		return;
+	copy_str(rd, (struct str){ b.data ? b.data : "", b.len }, &rd->r->params);
 }
 
 static const char **read_list(struct reading *rd, struct json_node *o, const char *key, size_t max,
@@ -710,6 +767,7 @@ int request_from_json(const char *json, size_t n, struct arena *arena, struct re
 		read_choices(&rd, &root);
 		read_limits(&rd, &root);
 		read_env(&rd, &root);
+		read_params(&rd, &root);
 		r.args = read_list(&rd, &root, "args", REQUEST_ARGS_MAX, REQUEST_ARG_LEN_MAX,
 		                   &r.n_args);
 		r.tools = read_list(&rd, &root, "tools", REQUEST_TOOLS_MAX, REQUEST_NAME_MAX,

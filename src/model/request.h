@@ -24,8 +24,18 @@
 #define REQUEST_PATH_MAX     1024
 #define REQUEST_NAME_MAX     128 /* session_id, idempotency_key, tool names */
 #define REQUEST_TOOLS_MAX    64
+#define REQUEST_PARAMS_MAX   64         /* of an action that is not code */
+#define REQUEST_PARAM_SUM    (64 * KIB) /* their bytes together */
 #define REQUEST_JSON_MAX     (128 * MIB)
 #define REQUEST_ARENA_MAX    (192 * MIB)
+
+/* What is asked for; each kind has its own analysis and needs an executor that can do it. */
+enum action {
+	ACTION_CODE = 0, /* "code_execution" */
+	ACTION_BROWSE,   /* "web_browsing": no executor yet, refused by route */
+	ACTION_FILE,     /* "file_operation": likewise */
+	ACTION_COUNT,
+};
 
 enum language {
 	LANGUAGE_NONE = 0,
@@ -57,6 +67,8 @@ struct request_file {
 };
 
 struct request {
+	enum action action;
+	struct str params; /* of other actions than code, "name=value" lines */
 	enum language language;
 	struct str code;
 	const char *name; /* of the script, for tracebacks; NULL: by language */
@@ -91,6 +103,15 @@ int request_check(const struct request *r, struct err *err);
 int request_from_json(const char *json, size_t n, struct arena *arena, struct request *ret,
                       struct err *err);
 
+/*
+ * SHA-256 of exactly what will run: `rest` of everything but the code, `digest` of the code and
+ * `rest`, so that the digest of the same request with other code needs only `rest`.
+ */
+void request_digest(const struct request *r, uint8_t ret_digest[32], uint8_t ret_rest[32]);
+void request_digest_code(struct str code, const uint8_t rest[32], uint8_t ret_digest[32]);
+
+const char *action_name(enum action a);
+int action_from_name(const char *name, enum action *ret);
 const char *language_name(enum language l);
 /* Accepts the usual aliases: py, python3, js, node, sh, bash. */
 int language_from_name(const char *name, enum language *ret);

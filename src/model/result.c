@@ -238,9 +238,16 @@ int result_to_json(const struct result *r, struct buf *out)
 	put_u64(out, "stdout", r->out_dropped);
 	put_u64(out, "stderr", r->err_dropped);
 	buf_putc(out, '}');
-	put_text(out, "tier", "jail");
-	put_null(out, "risk");
-	put_null(out, "approval_id");
+	put_text(out, "tier", r->tier ? r->tier : "jail");
+	put_key(out, "risk");
+	if (r->risk)
+		findings_to_json(r->risk, out);
+	else
+		buf_puts(out, "null");
+	if (r->approval_id[0])
+		put_text(out, "approval_id", r->approval_id);
+	else
+		put_null(out, "approval_id");
 	put_key(out, "receipt");
 	(void)receipt_to_json(&r->receipt, out);
 	buf_putc(out, '}');

@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "model/findings.h"
 #include "model/layer.h"
 
 #define RESULT_FILES_MAX   1000
@@ -104,6 +105,9 @@ struct result {
 	size_t n_files;
 	bool files_truncated; /* more than RESULT_FILES_MAX */
 	struct usage usage;
+	const struct findings *risk;         /* NULL: not assessed; belongs to someone else */
+	char approval_id[EXECUTION_ID_SIZE]; /* "": none was needed */
+	const char *tier;                    /* NULL: none was chosen */
 	struct receipt receipt;
 };
 

@@ -30,5 +30,7 @@ void risk_close(struct risk *r);
 void risk_assess(struct risk *r, enum language language, struct str code, struct findings *ret);
 /* An action of the browser and its parameters, as text. */
 void risk_assess_browser(struct risk *r, struct str action, struct findings *ret);
+/* Reads the rules of every language; an error names the line. For tests and rule authors. */
+int risk_check_rules(struct risk *r, struct err *err);
 /* SHA-256 (hex) of all rules: recorded beside what they said. */
 const char *risk_rules_id(void);

@@ -125,7 +125,8 @@ class Brig:
     @property
     def prefix(self):
         if self.mode == "user" and IS_ROOT:
-            return ["setpriv", "--reuid", str(USER_ID), "--regid", str(USER_ID), "--clear-groups", "--"]
+            return ["setpriv", "--reuid", str(USER_ID), "--regid", str(USER_ID), "--clear-groups", "--",
+                    "env", "BRIG_STATE_DIR=" + os.environ["BRIG_TEST_USER_STATE"]]
         return []
 
     def argv(self, *args, options=(), level=True):
@@ -136,7 +137,8 @@ class Brig:
 
     def popen(self, argv, **kw):
         """Starts an argv; stdout and stderr are pipes unless told otherwise."""
-        env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+        env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8",
+               "BRIG_POLICY": os.environ["BRIG_POLICY"], "BRIG_STATE_DIR": os.environ["BRIG_STATE_DIR"]}
         env.update(kw.pop("env", None) or {})
         kw.setdefault("stdin", subprocess.DEVNULL)
         kw.setdefault("stdout", subprocess.PIPE)

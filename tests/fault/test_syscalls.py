@@ -259,7 +259,7 @@ def world():
 
 
 def argv_of(token, options=()):
-    return [BRIG, "run", "shell", "-c", VIEW, "--json", "--timeout", "5s", *options, "--", token]
+    return [BRIG, "run", "shell", "-c", VIEW, "--json", "--no-record", "--timeout", "5s", *options, "--", token]
 
 
 class Traced:
@@ -619,7 +619,7 @@ def only_child(pid):
 @pytest.mark.parametrize("victim", range(4), ids=PROCESSES)
 def test_killed_while_code_runs(world, clean, victim):
     """Whoever dies takes the box along."""
-    traced = Traced(world, NOTHING, [BRIG, "run", "shell", "-c", "echo ready; exec sleep 60"])
+    traced = Traced(world, NOTHING, [BRIG, "run", "shell", "--no-record", "-c", "echo ready; exec sleep 60"])
     try:
         assert traced.proc.stdout.readline() == b"ready\n"
         pids = [traced.proc.pid]

@@ -21,7 +21,8 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BRIG = os.environ.get("BRIG", str(ROOT / "out" / "bin" / "brig"))
 USER_ID = 12345
-AS_USER = ["setpriv", "--reuid", str(USER_ID), "--regid", str(USER_ID), "--clear-groups"]
+AS_USER = ["setpriv", "--reuid", str(USER_ID), "--regid", str(USER_ID), "--clear-groups",
+           "env", "BRIG_STATE_DIR=" + os.environ["BRIG_TEST_USER_STATE"]]
 MODES = ["root", "user"] if os.geteuid() == 0 else ["user"]
 RUN_BOUND_S = 60
 RESIDUE_GRACE_S = 3.0

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What the flow costs beside the box: risk, policy, record and commits, step by step, for a snippet
+ * of about 300 bytes. First with an executor that does nothing, so that only the flow is measured,
+ * then a warm Python box with and without the flow.
+ *
+ *     bench/pipeline [RUNS]        (default 2000)
+ */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/parse.h"
+#include "pipeline/pipeline.h"
+
+#define RUNS_MAX 100000
+
+static const char snippet[] = "from collections import defaultdict\n"
+			      "def group(words):\n"
+			      "    by = defaultdict(list)\n"
+			      "    for w in words:\n"
+			      "        by[len(w)].append(w)\n"
+			      "    return {k: sorted(v) for k, v in by.items()}\n"
+			      "text = 'the quick brown fox jumps over the lazy dog'\n"
+			      "for size, found in group(text.split()).items():\n"
+			      "    print(size, found)  # %06u\n";
+
+static int null_start(struct executor *ex, struct job *job, struct err *err)
+{
+	(void)err;
+	job->result.state = RUN_FINISHED;
+	job->result.has_exit_code = true;
+	buf_puts(&job->result.out, "3 ['dog', 'fox', 'the', 'the']\n");
+	pipeline_ended(ex->pipeline, job);
+	return 0;
+}
+
+static void null_cancel(struct executor *ex, struct job *job)
+{
+	(void)ex;
+	(void)job;
+}
+
+static int null_fd(const struct executor *ex)
+{
+	(void)ex;
+	return FD_NONE;
+}
+
+static void null_turn(struct executor *ex, int timeout_ms)
+{
+	(void)ex;
+	(void)timeout_ms;
+}
+
+static const struct executor_ops null_ops = { "null",      TIER_JAIL, EXEC_CAP_CODE, null_start,
+	                                      null_cancel, null_fd,   null_turn };
+
+static void ignore(void *data, struct job *job)
+{
+	(void)data;
+	(void)job;
+}
+
+/* Nanoseconds of each run, and of each step between two states. */
+struct series {
+	uint64_t *total, *step[JOB_STATE_COUNT];
+	size_t n;
+};
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double p50(uint64_t *v, size_t n)
+{
+	qsort(v, n, sizeof(*v), compare);
+	return (double)v[n / 2] / 1000;
+}
+
+static double p99(const uint64_t *sorted, size_t n)
+{
+	return (double)sorted[n - 1 - n / 100] / 1000;
+}
+
+static void series_init(struct series *s, size_t n)
+{
+	s->n = n;
+	s->total = calloc(n, sizeof(uint64_t));
+	for (int i = 0; i < JOB_STATE_COUNT; i++)
+		s->step[i] = calloc(n, sizeof(uint64_t));
+}
+
+static void series_done(struct series *s)
+{
+	free(s->total);
+	for (int i = 0; i < JOB_STATE_COUNT; i++)
+		free(s->step[i]);
+}
+
+/* `fresh`: every run has other code, so that nothing is found in the cache. */
+static void run_one(struct pipeline *pl, bool fresh, unsigned i, struct series *s)
+{
+	static struct job job;
+	char code[512];
+	int n = snprintf(code, sizeof(code), snippet, fresh ? i : 0);
+	uint64_t begin, last;
+
+	job_init(&job);
+	job.done = ignore;
+	job.request.language = LANGUAGE_PYTHON;
+	job.request.code = (struct str){ code, (size_t)n };
+	begin = last = clock_ns();
+	pipeline_submit(pl, &job);
+	pipeline_wait(pl, &job, FD_NONE);
+	s->total[i] = clock_ns() - begin;
+	for (int state = JOB_RECEIVED; state <= JOB_FINISHED; state++) {
+		if (!job.step_ns[state])
+			continue;
+		s->step[state][i] = job.step_ns[state] - last;
+		last = job.step_ns[state];
+	}
+	job_free_fields(&job);
+}
+
+static double measure_flow(const char *name, const struct pipeline_config *config, bool fresh,
+                           size_t n)
+{
+	struct series s;
+	struct pipeline *pl;
+	struct err err = { 0 };
+	double middle;
+
+	if (pipeline_open(config, &pl, &err) < 0) {
+		(void)fprintf(stderr, "pipeline: %s\n", err.msg);
+		exit(1);
+	}
+	series_init(&s, n);
+	for (unsigned i = 0; i < n; i++)
+		run_one(pl, fresh, i, &s);
+	middle = p50(s.total, n);
+	(void)printf("%-34s p50 %7.1f us  p99 %7.1f us |", name, middle, p99(s.total, n));
+	for (int state = JOB_RECEIVED; state <= JOB_FINISHED; state++)
+		if (state != JOB_WAITING)
+			(void)printf(" %s %.1f", job_state_name((enum job_state)state),
+			             p50(s.step[state], n));
+	(void)printf("\n");
+	series_done(&s);
+	pipeline_close(pl);
+	return middle;
+}
+
+static int one_box(void *data, const struct request *req, struct err *err)
+{
+	struct pool_shape shape = { .like = *req, .min = 4, .max = 4 };
+	static bool made;
+	size_t index;
+	int r = made ? 0 : pool_add_shape(data, &shape, &index, err);
+
+	if (!made && r >= 0)
+		r = pool_wait_ready(data, index, 4, 20000, err);
+	made = true;
+	return r;
+}
+
+/* The same box with and without the flow around it, by turns. */
+static void measure_warm(const char *dir, size_t n)
+{
+	struct pool_config pool_config = { 0 };
+	struct executor_pool ex = { .base.ops = &executor_pool_ops, .need = one_box };
+	struct pipeline_config config = { .state_dir = dir,
+		                          .policy = "permissive",
+		                          .executors = { &ex.base },
+		                          .n_executors = 1 };
+	struct err err = { 0 };
+	struct series flow[2], bare;
+	struct pipeline *pl;
+
+	if (pool_open(&pool_config, &ex.pool, &err) < 0) {
+		(void)fprintf(stderr, "pipeline: no pool: %s\n", err.msg);
+		return;
+	}
+	ex.data = ex.pool;
+	if (pipeline_open(&config, &pl, &err) < 0)
+		exit(1);
+	series_init(&flow[0], n);
+	series_init(&flow[1], n);
+	series_init(&bare, n);
+	for (unsigned i = 0; i < n; i++) {
+		struct request req;
+		struct result res;
+		char code[512];
+		uint64_t begin;
+
+		run_one(pl, true, i, &flow[0]);
+		run_one(pl, false, i, &flow[1]);
+		request_init(&req);
+		req.language = LANGUAGE_PYTHON;
+		req.code = (struct str){ code, (size_t)snprintf(code, sizeof(code), snippet, i) };
+		result_init(&res);
+		begin = clock_ns();
+		pool_run(ex.pool, &req, &res);
+		bare.total[i] = clock_ns() - begin;
+		if (res.state != RUN_FINISHED)
+			exit(1);
+		result_done(&res);
+	}
+	(void)printf("warm python, no flow               p50 %7.1f us\n", p50(bare.total, n));
+	(void)printf("warm python, flow, new code        p50 %7.1f us  (+%.1f)\n",
+	             p50(flow[0].total, n), p50(flow[0].total, n) - p50(bare.total, n));
+	(void)printf("warm python, flow, code seen       p50 %7.1f us  (+%.1f)\n",
+	             p50(flow[1].total, n), p50(flow[1].total, n) - p50(bare.total, n));
+	pool_close(ex.pool);
+	pipeline_close(pl);
+	series_done(&bare);
+	series_done(&flow[0]);
+	series_done(&flow[1]);
+}
+
+int main(int argc, char **argv)
+{
+	struct executor null = { .ops = &null_ops };
+	char dir[] = "/tmp/brig-bench-XXXXXX";
+	struct pipeline_config config = {
+		.state_dir = dir, .policy = "permissive", .executors = { &null }, .n_executors = 1
+	};
+	uint64_t n = 2000;
+
+	if (argc > 1 && (parse_u64(argv[1], &n) < 0 || n < 10 || n > RUNS_MAX))
+		return 2;
+	if (!mkdtemp(dir))
+		return 1;
+	(void)printf(
+		"flow alone, %zu bytes of Python, %llu runs; steps: p50 us to reach the state\n",
+		sizeof(snippet) - 1, (unsigned long long)n);
+	(void)measure_flow("new code", &config, true, n);
+	(void)measure_flow("code seen before", &config, false, n);
+	config.no_record = true;
+	(void)measure_flow("new code, no record", &config, true, n);
+	(void)measure_flow("code seen before, no record", &config, false, n);
+	measure_warm(dir, n);
+	(void)fflush(stdout);
+	return execlp("rm", "rm", "-rf", dir, (char *)NULL);
+}

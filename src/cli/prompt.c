@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The terminal as a channel: shows a question, takes one letter. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/flow.h"
+#include "cli/question.h"
+
+struct prompt {
+	struct channel base;
+	int tty;
+	struct approval asked; /* id "": nothing is asked */
+};
+
+static void say(int tty, const char *p, size_t n)
+{
+	while (n) {
+		ssize_t w = write(tty, p, n);
+
+		if (w < 0 && errno != EINTR)
+			return;
+		if (w > 0) {
+			p += w;
+			n -= (size_t)w;
+		}
+	}
+}
+
+static void put_choices(struct prompt *p)
+{
+	const struct approval *a = &p->asked;
+
+	(void)dprintf(
+		p->tty, "Run it? [y]es, once%s%s, [n]o, [v]iew all: ",
+		a->remember >= REMEMBER_SESSION && *a->session ? ", [s] yes, in this session" : "",
+		a->remember >= REMEMBER_DIGEST ? ", [d] yes, as long as the policy permits" : "");
+}
+
+static int show(struct prompt *p, struct ledger *l, bool all, struct err *err)
+{
+	CLEANUP_BUF struct buf b = BUF_INIT(QUESTION_MAX);
+	int r = question_show(l, &p->asked, all, &b, err);
+
+	if (r < 0)
+		return r;
+	say(p->tty, "\n", 1);
+	say(p->tty, b.data, b.len);
+	put_choices(p);
+	return 0;
+}
+
+static int prompt_ask(struct channel *c, struct ledger *l, const struct approval *a,
+                      struct err *err)
+{
+	struct prompt *p = (struct prompt *)c;
+
+	if (*p->asked.id)
+		return -EBUSY; /* one at a time; others are answered elsewhere */
+	if (!a->self) {
+		(void)dprintf(p->tty,
+		              "brig: approval %s waits; the policy wants somebody else to answer:\n"
+		              "      brig approvals show %s; brig approvals allow %s\n",
+		              a->id, a->id, a->id);
+		return 0;
+	}
+	p->asked = *a;
+	(void)tcflush(p->tty, TCIFLUSH); /* keys pressed before the question are no answer */
+	return show(p, l, false, err);
+}
+
+static int answer(struct prompt *p, struct ledger *l, char key)
+{
+	struct confirm_answer x = { .id = p->asked.id,
+		                    .actor = p->base.actor,
+		                    .allow = key != 'n',
+		                    .digest = p->asked.digest,
+		                    .reason = "at the terminal" };
+	struct approval after;
+	struct err err = { 0 };
+	int r;
+
+	if (key == 's')
+		x.scope = REMEMBER_SESSION;
+	if (key == 'd') {
+		x.scope = REMEMBER_DIGEST;
+		x.remember_ms = p->asked.remember_ms;
+	}
+	r = confirm_answer(l, &x, &after, &err);
+	if (r < 0) {
+		(void)dprintf(p->tty, "brig: %s\n", err.msg);
+		put_choices(p);
+	}
+	return r;
+}
+
+static int prompt_turn(struct channel *c, struct ledger *l, struct err *err)
+{
+	struct prompt *p = (struct prompt *)c;
+	char line[64];
+	ssize_t n = read(p->tty, line, sizeof(line));
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	if (!*p->asked.id)
+		return 0;
+	if (n == 2 && strchr("ynsd", line[0])) /* a letter and the end of the line */
+		return answer(p, l, line[0]);
+	if (n == 2 && line[0] == 'v')
+		return show(p, l, true, err);
+	if (n == 0)
+		return answer(p, l, 'n');
+	put_choices(p);
+	return 0;
+}
+
+static int prompt_fd(const struct channel *c)
+{
+	return ((const struct prompt *)c)->tty;
+}
+
+static void prompt_settled(struct channel *c, const struct approval *a)
+{
+	struct prompt *p = (struct prompt *)c;
+
+	if (!streq(p->asked.id, a->id))
+		return;
+	p->asked = (struct approval){ 0 };
+	if (*a->answered_by)
+		(void)dprintf(p->tty, "\nbrig: %s by %s\n", approval_state_name(a->state),
+		              a->answered_by);
+	else
+		(void)dprintf(p->tty, "\nbrig: %s\n", approval_state_name(a->state));
+}
+
+static const struct channel_ops ops = { "terminal", prompt_ask, prompt_turn, prompt_fd,
+	                                prompt_settled };
+
+/* Without a terminal: where to answer is said once, on standard error. */
+static int notice_ask(struct channel *c, struct ledger *l, const struct approval *a,
+                      struct err *err)
+{
+	char time[TIME_TEXT_SIZE];
+
+	(void)c;
+	(void)l;
+	(void)err;
+	time_text(a->expires_us, time);
+	(void)dprintf(STDERR_FILENO,
+	              "brig: approval %s waits for an answer until %s\n"
+	              "      brig approvals show %s; brig approvals allow|deny %s\n",
+	              a->id, time, a->id, a->id);
+	return 0;
+}
+
+static int notice_turn(struct channel *c, struct ledger *l, struct err *err)
+{
+	(void)c;
+	(void)l;
+	(void)err;
+	return 0;
+}
+
+static int notice_fd(const struct channel *c)
+{
+	(void)c;
+	return FD_NONE;
+}
+
+static void notice_settled(struct channel *c, const struct approval *a)
+{
+	(void)c;
+	(void)a;
+}
+
+const struct channel_ops channel_notice = { "notice", notice_ask, notice_turn, notice_fd,
+	                                    notice_settled };
+
+struct channel *prompt_open(const char *actor)
+{
+	CLEANUP_FD int tty = open("/dev/tty", O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct prompt *p;
+
+	/* A terminal that nobody looks at is none. */
+	if (tty < 0 || !isatty(STDERR_FILENO))
+		return NULL;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	p->base = (struct channel){ &ops, actor };
+	p->tty = fd_take(&tty);
+	return &p->base;
+}
+
+void prompt_close(struct channel *c)
+{
+	struct prompt *p = (struct prompt *)c;
+
+	if (!p)
+		return;
+	(void)fd_close(p->tty);
+	free(p);
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/question.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <time.h>
+
+#include "base/str.h"
+#include "cli/shown.h"
+
+#define LINES_SHOWN   120
+#define COLUMNS_SHOWN 400
+#define FILES_SHOWN   32
+
+static const char *text_of(json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+static void put_word(struct buf *out, const char *s)
+{
+	shown_word(out, str_of(s), 200);
+}
+
+static void show_risk(json_t *risk, struct buf *out)
+{
+	json_t *finding;
+	size_t i;
+
+	buf_printf(out, "Risk:     %s", text_of(risk, "level"));
+	if (*text_of(risk, "why")) {
+		buf_puts(out, " (");
+		put_word(out, text_of(risk, "why"));
+		buf_putc(out, ')');
+	}
+	buf_putc(out, '\n');
+	json_array_foreach(json_object_get(risk, "findings"), i, finding)
+	{
+		buf_printf(out, "  %-8s  line %lld: ", text_of(finding, "level"),
+		           (long long)json_integer_value(json_object_get(finding, "line")));
+		put_word(out, text_of(finding, "message"));
+		buf_printf(out, " [%s]\n", text_of(finding, "rule"));
+	}
+}
+
+static void show_list(json_t *list, const char *label, const char *key, struct buf *out)
+{
+	json_t *item;
+	size_t i;
+
+	if (!json_array_size(list))
+		return;
+	buf_printf(out, "%-10s", label);
+	json_array_foreach(list, i, item)
+	{
+		if (i == FILES_SHOWN) {
+			buf_printf(out, " ... and %zu more", json_array_size(list) - i);
+			break;
+		}
+		buf_puts(out, i ? ", " : "");
+		put_word(out, key ? text_of(item, key) : json_string_value(item));
+		if (key)
+			buf_printf(out, " (%lld bytes)",
+			           (long long)json_integer_value(json_object_get(item, "size")));
+	}
+	buf_putc(out, '\n');
+}
+
+static void show_bounds(json_t *o, struct buf *out)
+{
+	json_t *limits = json_object_get(o, "limits"), *value;
+	const char *key;
+
+	buf_printf(out, "Box:      tier %s, level %s, network %s, stdin %lld bytes\n",
+	           text_of(o, "tier"), text_of(o, "level"), text_of(o, "network"),
+	           (long long)json_integer_value(json_object_get(o, "stdin_bytes")));
+	buf_puts(out, "Limits:  ");
+	json_object_foreach(limits, key, value)
+		buf_printf(out, " %s=%lld", key, (long long)json_integer_value(value));
+	buf_putc(out, '\n');
+	show_list(json_object_get(o, "args"), "Args:", NULL, out);
+	show_list(json_object_get(o, "env"), "Env:", NULL, out);
+	show_list(json_object_get(o, "tools"), "Tools:", NULL, out);
+	show_list(json_object_get(o, "files"), "Files:", "path", out);
+}
+
+static void show_code(struct str code, bool all, const char *id, struct buf *out)
+{
+	struct shown s;
+
+	buf_printf(out, "Code:     %zu bytes\n", code.n);
+	shown_put(out, code, "  | ", all ? SIZE_MAX : LINES_SHOWN, all ? SIZE_MAX : COLUMNS_SHOWN,
+	          &s);
+	if (s.cut)
+		buf_printf(out, "  [%zu lines more: brig approvals show --all %s]\n", s.cut, id);
+	if (s.escaped)
+		buf_printf(
+			out,
+			"  [%zu characters that cannot be seen are written as \\x.. or \\u....]\n",
+			s.escaped);
+	if (s.not_ascii)
+		buf_printf(out, "  [%zu characters are not ASCII and may look like others]\n",
+		           s.not_ascii);
+}
+
+static void show_head(const struct approval *a, json_t *o, struct buf *out)
+{
+	json_t *decision = json_object_get(o, "decision");
+	char hex[SHA256_HEX_SIZE], time[TIME_TEXT_SIZE];
+
+	sha256_hex(a->digest, hex);
+	buf_printf(out, "Approval %s (%s)\n", a->id, approval_state_name(a->state));
+	buf_printf(out, "Digest:   %s\n", hex);
+	buf_puts(out, "Asked by: ");
+	put_word(out, a->asker);
+	if (*a->session) {
+		buf_puts(out, ", session ");
+		put_word(out, a->session);
+	}
+	time_text(a->expires_us, time);
+	buf_printf(out, ", expires %s\n", time);
+	buf_puts(out, "Because:  policy ");
+	put_word(out, text_of(decision, "policy"));
+	buf_puts(out, ", rule ");
+	put_word(out, text_of(decision, "rule"));
+	buf_puts(out, ": ");
+	put_word(out, text_of(decision, "reason"));
+	buf_printf(out, "\nRuns:     %s\n", text_of(o, "language"));
+}
+
+int question_show(struct ledger *l, const struct approval *a, bool all, struct buf *out,
+                  struct err *err)
+{
+	CLEANUP_BUF struct buf code = BUF_INIT(REQUEST_CODE_MAX), summary = BUF_INIT(QUESTION_MAX);
+	json_t *o;
+	int r = confirm_texts(l, a->id, &code, &summary, err);
+
+	if (r < 0)
+		return r;
+	o = json_loadb(summary.data ? summary.data : "", summary.len, JSON_ALLOW_NUL, NULL);
+	if (!o)
+		return err_set(err, ERR_INTERNAL, EIO, "the summary of approval %s", a->id);
+	show_head(a, o, out);
+	show_risk(json_object_get(o, "risk"), out);
+	show_bounds(o, out);
+	show_code((struct str){ code.data, code.len }, all, a->id, out);
+	json_decref(o);
+	r = buf_finish(out);
+	return r < 0 ? err_set(err, ERR_LIMIT, -r, "the text of approval %s", a->id) : 0;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* A question as a person sees it: who asks, what for, what would run, and the whole of its bounds.
+ */
+
+#include "confirm/confirm.h"
+
+#define QUESTION_MAX (4 * MIB)
+
+/* `all`: every line of the code; else the beginning, with what was left out said. */
+int question_show(struct ledger *l, const struct approval *a, bool all, struct buf *out,
+                  struct err *err);

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The asker's side: is there a standing answer, and if not, a question. */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "confirm/impl.h"
+
+/* Does this allow cover a run in `session` now? */
+static bool covers(const struct approval_row *row, const struct moment *now, const char *session)
+{
+	const struct approval *a = &row->a;
+
+	switch (a->scope) {
+	case REMEMBER_NOTHING: /* an allow once waits no longer than the question did */
+		return streq(a->session, session ? session : "") &&
+		       !moment_passed(now, row->boot_id, row->expires_boot_ms, a->expires_us);
+	case REMEMBER_SESSION:
+		return *a->session && session && streq(a->session, session);
+	case REMEMBER_DIGEST:
+		return !moment_passed(now, row->boot_id, row->until_boot_ms, a->until_us);
+	case REMEMBER_COUNT:
+		break;
+	}
+	return false;
+}
+
+/* Rows of one digest and state; `fits` says which. 1: *ret is it. */
+static int find_row(struct ledger *l, const uint8_t digest[SHA256_SIZE], enum approval_state state,
+                    bool (*fits)(const struct approval_row *, const void *), const void *data,
+                    struct approval_row *ret, struct err *err)
+{
+	CLEANUP_STMT sqlite3_stmt *s = NULL;
+	char sql[700];
+	int r;
+
+	(void)snprintf(sql, sizeof(sql),
+	               "SELECT %s FROM approval WHERE digest = ?1 AND state = ?2 "
+	               "ORDER BY scope, created_us LIMIT 100",
+	               row_columns);
+	r = prepare(l, sql, &s, err);
+	if (r < 0)
+		return r;
+	(void)sqlite3_bind_blob(s, 1, digest, SHA256_SIZE, SQLITE_STATIC);
+	(void)sqlite3_bind_int(s, 2, state);
+	while ((r = step(l, s, err)) == 1) {
+		row_read(s, ret);
+		if (fits(ret, data))
+			return 1;
+	}
+	return r;
+}
+
+struct seeker {
+	struct moment now;
+	const char *session, *asker;
+};
+
+static bool is_standing(const struct approval_row *row, const void *data)
+{
+	const struct seeker *k = data;
+
+	return covers(row, &k->now, k->session);
+}
+
+int confirm_use(struct ledger *l, const uint8_t digest[SHA256_SIZE], const char *session,
+                const char *job, struct approval *ret, struct err *err)
+{
+	struct seeker k = { .session = session };
+	struct approval_row row;
+	int r = table_ready(l, err);
+
+	moment_now(&k.now);
+	if (r >= 0)
+		r = ledger_begin(l, err); /* nobody else may use the same one */
+	if (r >= 0)
+		r = find_row(l, digest, APPROVAL_ALLOWED, is_standing, &k, &row, err);
+	if (r <= 0)
+		return r;
+	if (row.a.scope == REMEMBER_NOTHING) {
+		row.a.state = APPROVAL_USED;
+		(void)snprintf(row.a.job, sizeof(row.a.job), "%s", job);
+		r = row_update(l, &row, err);
+		if (r < 0)
+			return r;
+	}
+	(void)snprintf(row.a.job, sizeof(row.a.job), "%s", job);
+	r = row_event(l, &row, "approval.used", "brig", NULL, err);
+	if (r < 0)
+		return r;
+	*ret = row.a;
+	return 1;
+}
+
+static bool is_orphan(const struct approval_row *row, const void *data)
+{
+	const struct seeker *k = data;
+
+	return streq(row->a.asker, k->asker) &&
+	       streq(row->a.session, k->session ? k->session : "") &&
+	       !moment_passed(&k->now, row->boot_id, row->expires_boot_ms, row->a.expires_us) &&
+	       owner_is_gone(row->owner);
+}
+
+/* The same process asks again after its first incarnation died: the question stands. */
+static int take_over(struct ledger *l, const struct confirm_question *q, const struct moment *now,
+                     struct approval_row *row, struct err *err)
+{
+	const struct seeker k = { .now = *now, .session = q->session, .asker = q->asker };
+	int r = find_row(l, q->digest, APPROVAL_WAITING, is_orphan, &k, row, err);
+
+	if (r <= 0)
+		return r;
+	owner_self(row->owner);
+	(void)snprintf(row->a.job, sizeof(row->a.job), "%s", q->job);
+	r = row_update(l, row, err);
+	if (r >= 0)
+		r = row_event(l, row, "approval.taken_over", q->asker, NULL, err);
+	return r < 0 ? r : 1;
+}
+
+static int check_pending(struct ledger *l, const struct confirm_question *q, struct err *err)
+{
+	CLEANUP_STMT sqlite3_stmt *s = NULL;
+	struct moment now;
+	int r = prepare(l,
+	                "SELECT count(*) FROM approval WHERE state = ?1 AND session = ?2 AND "
+	                "asker = ?3 AND expires_us > ?4",
+	                &s, err);
+
+	if (r < 0)
+		return r;
+	moment_now(&now);
+	(void)sqlite3_bind_int(s, 1, APPROVAL_WAITING);
+	(void)sqlite3_bind_text(s, 2, q->session ? q->session : "", -1, SQLITE_STATIC);
+	(void)sqlite3_bind_text(s, 3, q->asker, -1, SQLITE_STATIC);
+	(void)sqlite3_bind_int64(s, 4, (int64_t)now.real_us);
+	r = step(l, s, err);
+	if (r < 0)
+		return r;
+	if ((uint64_t)sqlite3_column_int64(s, 0) < q->decision->pending_max)
+		return 0;
+	(void)err_set(err, ERR_LIMIT, EBUSY, "%u questions wait for an answer already",
+	              (unsigned)q->decision->pending_max);
+	return err_remedy(err, -EBUSY, "have some answered: \"brig approvals ls\"");
+}
+
+static int insert(struct ledger *l, const struct confirm_question *q,
+                  const struct approval_row *row, struct err *err)
+{
+	CLEANUP_STMT sqlite3_stmt *s = NULL;
+	const struct approval *a = &row->a;
+	int r = prepare(l,
+	                "INSERT INTO approval VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, "
+	                "?12, ?13, ?14, ?15, 0, 0, 0, 0, '', '', ?16, ?17, ?18)",
+	                &s, err);
+
+	if (r < 0)
+		return r;
+	(void)sqlite3_bind_text(s, 1, a->id, -1, SQLITE_STATIC);
+	(void)sqlite3_bind_text(s, 2, a->job, -1, SQLITE_STATIC);
+	(void)sqlite3_bind_text(s, 3, a->session, -1, SQLITE_STATIC);
+	(void)sqlite3_bind_text(s, 4, a->asker, -1, SQLITE_STATIC);
+	(void)sqlite3_bind_text(s, 5, row->owner, -1, SQLITE_STATIC);
+	(void)sqlite3_bind_text(s, 6, row->boot_id, -1, SQLITE_STATIC);
+	(void)sqlite3_bind_blob(s, 7, a->digest, SHA256_SIZE, SQLITE_STATIC);
+	(void)sqlite3_bind_blob(s, 8, a->rest, SHA256_SIZE, SQLITE_STATIC);
+	(void)sqlite3_bind_int(s, 9, a->state);
+	(void)sqlite3_bind_int64(s, 10, (int64_t)a->created_us);
+	(void)sqlite3_bind_int64(s, 11, (int64_t)a->expires_us);
+	(void)sqlite3_bind_int64(s, 12, (int64_t)row->expires_boot_ms);
+	(void)sqlite3_bind_int(s, 13, a->remember);
+	(void)sqlite3_bind_int64(s, 14, (int64_t)a->remember_ms);
+	(void)sqlite3_bind_int(s, 15, a->self);
+	(void)sqlite3_bind_int(s, 16, q->language);
+	(void)sqlite3_bind_text(s, 17, q->summary.p, (int)q->summary.n, SQLITE_STATIC);
+	(void)sqlite3_bind_blob(s, 18, q->code.p, (int)q->code.n, SQLITE_STATIC);
+	return step(l, s, err);
+}
+
+static int make_row(const struct confirm_question *q, const struct moment *now,
+                    struct approval_row *row, struct err *err)
+{
+	const struct decision *d = q->decision;
+	struct approval *a = &row->a;
+	int r;
+
+	*row = (struct approval_row){ .expires_boot_ms = now->boot_ms + d->expires_ms,
+		                      .a = { .state = APPROVAL_WAITING,
+		                             .created_us = now->real_us,
+		                             .expires_us = now->real_us + d->expires_ms * 1000,
+		                             .remember = d->remember,
+		                             .remember_ms = d->remember_ms,
+		                             .self = d->self_approve } };
+	r = execution_id_new(a->id);
+	if (r < 0)
+		return err_set(err, ERR_INTERNAL, -r, "no random numbers");
+	(void)snprintf(a->job, sizeof(a->job), "%s", q->job);
+	(void)snprintf(a->session, sizeof(a->session), "%s", q->session ? q->session : "");
+	(void)snprintf(a->asker, sizeof(a->asker), "%s", q->asker);
+	(void)snprintf(row->boot_id, sizeof(row->boot_id), "%s", now->boot_id);
+	memcpy(a->digest, q->digest, SHA256_SIZE);
+	memcpy(a->rest, q->rest, SHA256_SIZE);
+	owner_self(row->owner);
+	return 0;
+}
+
+int confirm_ask(struct ledger *l, const struct confirm_question *q, struct approval *ret,
+                struct err *err)
+{
+	struct approval_row row;
+	struct moment now;
+	int r = table_ready(l, err);
+
+	moment_now(&now);
+	if (r >= 0)
+		r = ledger_begin(l, err);
+	if (r >= 0)
+		r = take_over(l, q, &now, &row, err);
+	if (r == 0) {
+		r = check_pending(l, q, err);
+		if (r >= 0)
+			r = make_row(q, &now, &row, err);
+		if (r >= 0)
+			r = insert(l, q, &row, err);
+		if (r >= 0)
+			r = row_event(l, &row, "approval.requested", q->asker, q->decision->reason,
+			              err);
+	}
+	if (r < 0)
+		return r;
+	*ret = row.a;
+	return 0;
+}

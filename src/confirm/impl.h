@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What the files of src/confirm share: one row of the table, statements, time. */
+
+#include <sqlite3.h>
+
+#include "confirm/confirm.h"
+#include "sys/owner.h"
+
+/* A moment that can be compared within a boot and, less well, across boots. */
+struct moment {
+	uint64_t real_us, boot_ms;
+	char boot_id[BOOT_ID_SIZE];
+};
+
+struct approval_row {
+	struct approval a;
+	char owner[OWNER_SIZE]; /* the process that waits */
+	char boot_id[BOOT_ID_SIZE];
+	uint64_t expires_boot_ms, until_boot_ms;
+};
+
+#define CLEANUP_STMT CLEANUP(stmt_done)
+void stmt_done(sqlite3_stmt **s);
+
+int table_ready(struct ledger *l, struct err *err);
+int prepare(struct ledger *l, const char *sql, sqlite3_stmt **ret, struct err *err);
+/* 1: a row, 0: done. */
+int step(struct ledger *l, sqlite3_stmt *s, struct err *err);
+/* The columns of ROW_COLUMNS, in that order. */
+extern const char row_columns[];
+void row_read(sqlite3_stmt *s, struct approval_row *ret);
+int row_get(struct ledger *l, const char *id, struct approval_row *ret, struct err *err);
+/* State and answer. */
+int row_update(struct ledger *l, const struct approval_row *row, struct err *err);
+/* kind "approval", with digest, state and what else matters of it. */
+int row_event(struct ledger *l, const struct approval_row *row, const char *name, const char *actor,
+              const char *why, struct err *err);
+
+void moment_now(struct moment *ret);
+bool moment_passed(const struct moment *now, const char *boot_id, uint64_t boot_ms,
+                   uint64_t real_us);

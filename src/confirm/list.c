@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Reading: lists, texts, and the comparison with the record. */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "confirm/impl.h"
+
+int confirm_each(struct ledger *l, bool all, approval_fn *fn, void *data, struct err *err)
+{
+	CLEANUP_STMT sqlite3_stmt *s = NULL;
+	struct approval_row row;
+	struct moment now;
+	char sql[700];
+	int r = table_ready(l, err);
+
+	if (r < 0)
+		return r;
+	(void)snprintf(sql, sizeof(sql),
+	               "SELECT %s FROM approval WHERE ?1 OR state IN (?2, ?3) "
+	               "ORDER BY created_us DESC, id LIMIT %d",
+	               row_columns, APPROVALS_LISTED_MAX);
+	r = prepare(l, sql, &s, err);
+	if (r < 0)
+		return r;
+	(void)sqlite3_bind_int(s, 1, all);
+	(void)sqlite3_bind_int(s, 2, APPROVAL_WAITING);
+	(void)sqlite3_bind_int(s, 3, APPROVAL_ALLOWED);
+	moment_now(&now);
+	while ((r = step(l, s, err)) == 1) {
+		row_read(s, &row);
+		/* Nobody has come by since its time was over. */
+		if (row.a.state == APPROVAL_WAITING &&
+		    moment_passed(&now, row.boot_id, row.expires_boot_ms, row.a.expires_us))
+			row.a.state = APPROVAL_EXPIRED;
+		if ((all || row.a.state != APPROVAL_EXPIRED) && (r = fn(data, &row.a)) != 0)
+			return r;
+	}
+	return r;
+}
+
+int confirm_find(struct ledger *l, const char *prefix, char ret[EXECUTION_ID_SIZE], struct err *err)
+{
+	CLEANUP_STMT sqlite3_stmt *s = NULL;
+	int found = 0, r = table_ready(l, err);
+
+	if (r >= 0)
+		r = prepare(l, "SELECT id FROM approval WHERE substr(id, 1, ?2) = ?1 LIMIT 2", &s,
+		            err);
+	if (r < 0)
+		return r;
+	(void)sqlite3_bind_text(s, 1, prefix, -1, SQLITE_STATIC);
+	(void)sqlite3_bind_int(s, 2, (int)strlen(prefix));
+	while ((r = step(l, s, err)) == 1 && ++found)
+		(void)snprintf(ret, EXECUTION_ID_SIZE, "%s", sqlite3_column_text(s, 0));
+	if (r < 0 || (found == 1 && *prefix))
+		return r < 0 ? r : 0;
+	(void)err_set(err, ERR_NOT_FOUND, ENOENT,
+	              found ? "several approvals begin with \"%.40s\"" : "no approval \"%.40s\"",
+	              prefix);
+	return err_remedy(err, -ENOENT, "\"brig approvals ls\" lists them");
+}
+
+int confirm_texts(struct ledger *l, const char *id, struct buf *code, struct buf *summary,
+                  struct err *err)
+{
+	CLEANUP_STMT sqlite3_stmt *s = NULL;
+	int r = table_ready(l, err);
+
+	if (r >= 0)
+		r = prepare(l, "SELECT code, summary FROM approval WHERE id = ?1", &s, err);
+	if (r < 0)
+		return r;
+	(void)sqlite3_bind_text(s, 1, id, -1, SQLITE_STATIC);
+	r = step(l, s, err);
+	if (r == 0)
+		return err_set(err, ERR_NOT_FOUND, ENOENT, "no approval \"%.40s\"", id);
+	if (r < 0)
+		return r;
+	if (code)
+		buf_put(code, sqlite3_column_blob(s, 0), (size_t)sqlite3_column_bytes(s, 0));
+	if (summary)
+		buf_put(summary, sqlite3_column_blob(s, 1), (size_t)sqlite3_column_bytes(s, 1));
+	return 0;
+}
+
+struct last_said {
+	const char *id;
+	char state[16], digest[SHA256_HEX_SIZE];
+	bool found;
+};
+
+/* The value of "key":"…" in a detail that row_event() wrote. */
+static bool detail_text(struct str detail, const char *key, char *ret, size_t n)
+{
+	char mark[32];
+	const char *at, *end;
+
+	(void)snprintf(mark, sizeof(mark), "\"%s\":\"", key);
+	at = memmem(detail.p, detail.n, mark, strlen(mark));
+	if (!at)
+		return false;
+	at += strlen(mark);
+	end = memchr(at, '"', (size_t)(detail.p + detail.n - at));
+	if (!end || (size_t)(end - at) >= n)
+		return false;
+	memcpy(ret, at, (size_t)(end - at));
+	ret[end - at] = '\0';
+	return true;
+}
+
+static int hear(void *data, const struct ledger_row *row)
+{
+	struct last_said *last = data;
+	char id[EXECUTION_ID_SIZE];
+
+	if (!detail_text(row->detail, "approval", id, sizeof(id)) || !streq(id, last->id))
+		return 0;
+	last->found = detail_text(row->detail, "state", last->state, sizeof(last->state)) &&
+	              detail_text(row->detail, "digest", last->digest, sizeof(last->digest));
+	return 0;
+}
+
+struct checking {
+	struct ledger *l;
+	const char *why;
+	char *ret_id;
+};
+
+static int check_one(void *data, const struct approval *a)
+{
+	const struct ledger_filter f = { .kind = "approval" };
+	struct last_said last = { .id = a->id };
+	struct checking *c = data;
+	char hex[SHA256_HEX_SIZE];
+	bool overdue;
+
+	if (ledger_each(c->l, &f, hear, &last, NULL) < 0)
+		c->why = "the ledger could not be read";
+	sha256_hex(a->digest, hex);
+	overdue = a->state == APPROVAL_EXPIRED && streq(last.state, "waiting");
+	if (!c->why && !last.found)
+		c->why = "an approval that the ledger does not know";
+	else if (!c->why && !overdue && !streq(last.state, approval_state_name(a->state)))
+		c->why = "an approval in another state than the ledger says";
+	else if (!c->why && !streq(last.digest, hex))
+		c->why = "an approval for another digest than the ledger says";
+	if (c->why)
+		(void)snprintf(c->ret_id, EXECUTION_ID_SIZE, "%s", a->id);
+	return c->why != NULL;
+}
+
+const char *confirm_verify(struct ledger *l, char ret_id[EXECUTION_ID_SIZE])
+{
+	struct checking c = { .l = l, .ret_id = ret_id };
+
+	*ret_id = '\0';
+	if (confirm_each(l, true, check_one, &c, NULL) < 0 && !c.why)
+		c.why = "the approvals could not be read";
+	return c.why;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* When: what must still be true after the date was changed, and after a restart. */
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "confirm/impl.h"
+
+void moment_now(struct moment *ret)
+{
+	struct timespec real, boot;
+
+	(void)clock_gettime(CLOCK_REALTIME, &real);
+	(void)clock_gettime(CLOCK_BOOTTIME, &boot);
+	ret->real_us = (uint64_t)real.tv_sec * 1000000 + (uint64_t)real.tv_nsec / 1000;
+	ret->boot_ms = (uint64_t)boot.tv_sec * 1000 + (uint64_t)boot.tv_nsec / 1000000;
+	(void)snprintf(ret->boot_id, sizeof(ret->boot_id), "%s", boot_id());
+}
+
+bool moment_passed(const struct moment *now, const char *boot, uint64_t boot_ms, uint64_t real_us)
+{
+	if (strcmp(now->boot_id, boot) == 0)
+		return now->boot_ms >= boot_ms;
+	return now->real_us >= real_us;
+}

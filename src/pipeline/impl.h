@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What the files of src/pipeline share. */
+
+#include "pipeline/pipeline.h"
+#include "sys/owner.h"
+
+struct job_list {
+	struct job *head, **tail;
+	size_t n;
+};
+
+struct pipeline {
+	struct pipeline_config config;
+	struct ledger *ledger; /* NULL: no record */
+	struct risk *risk;
+	struct policy *policies[PIPELINE_POLICIES_MAX];
+	size_t n_policies;
+	char caller[ACTOR_SIZE], owner[OWNER_SIZE];
+	int bell;               /* FD_NONE until a job waits */
+	int epoll;              /* bell and channels */
+	struct job_list to_run; /* RUNNING is recorded, not committed */
+	struct job_list held;   /* WAITING */
+	struct job_list asking; /* WAITING, not committed, nobody told */
+	struct job_list over;   /* final, not committed */
+	uint64_t looked_ms;     /* when the held jobs were last looked at */
+	struct receipt last_receipt;
+	uint8_t last_receipt_digest[SHA256_SIZE];
+	struct sqlite3_stmt *add_open, *remove_open; /* of recover.c */
+	struct err broken; /* why the group cannot be committed; ERR_NONE: it can */
+	bool busy;         /* in pipeline_turn(): done() may submit */
+};
+
+void list_init(struct job_list *l);
+void list_add(struct job_list *l, struct job *job);
+struct job *list_take(struct job_list *l);
+void list_remove(struct job_list *l, struct job *job);
+
+/* steps.c: what happens on entering a state. The next state, or -errno with job->result.error. */
+int step_analyse(struct pipeline *pl, struct job *job);
+int step_decide(struct pipeline *pl, struct job *job);
+int step_confirm(struct pipeline *pl, struct job *job);
+int step_route(struct pipeline *pl, struct job *job);
+int step_execute(struct pipeline *pl, struct job *job);
+/* What a held job became by somebody's answer; JOB_WAITING: nothing yet. */
+int step_answered(struct pipeline *pl, struct job *job);
+
+/* open.c: the watch on answers, made for the first question. */
+int pipeline_need_bell(struct pipeline *pl, struct err *err);
+
+/* record.c: one row per move, before it happens. */
+int record_move(struct pipeline *pl, struct job *job, enum job_state next, struct err *err);
+/* recover.c: jobs that are neither over nor alive. */
+int open_job_add(struct pipeline *pl, const struct job *job, enum job_state state, struct err *err);
+int open_job_remove(struct pipeline *pl, const struct job *job, struct err *err);
+int recover(struct pipeline *pl, struct err *err);
+void recover_done(struct pipeline *pl);

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What the flow needs before the first job, and what is let go after the last. */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "pipeline/impl.h"
+
+#define DEFAULT_POLICY "permissive"
+#define FLOOR_POLICY   "/etc/brig/policy.yaml"
+
+static int load_policies(struct pipeline *pl, struct err *err)
+{
+	const char *policy = pl->config.policy, *floor = pl->config.floor_policy;
+	int r = policy_load(policy ? policy : DEFAULT_POLICY, &pl->policies[0], err);
+
+	if (r < 0)
+		return r;
+	pl->n_policies = 1;
+	if (!floor && access(FLOOR_POLICY, F_OK) < 0 && errno == ENOENT)
+		return 0;
+	r = policy_load(floor ? floor : FLOOR_POLICY, &pl->policies[1], err);
+	if (r >= 0)
+		pl->n_policies = 2;
+	return r;
+}
+
+static int open_record(struct pipeline *pl, struct err *err)
+{
+	char dir[4096];
+	int r = 0;
+
+	if (pl->config.no_record)
+		return 0;
+	if (!pl->config.state_dir)
+		r = ledger_default_dir(dir, sizeof(dir), err);
+	if (r >= 0)
+		r = ledger_open(pl->config.state_dir ? pl->config.state_dir : dir, &pl->ledger,
+		                err);
+	return r < 0 ? r : recover(pl, err);
+}
+
+static int add_fd(struct pipeline *pl, int fd, struct err *err)
+{
+	struct epoll_event e = { .events = EPOLLIN };
+
+	if (fd >= 0 && epoll_ctl(pl->epoll, EPOLL_CTL_ADD, fd, &e) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "epoll");
+	return 0;
+}
+
+static int open_events(struct pipeline *pl, struct err *err)
+{
+	int r = 0;
+
+	pl->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (pl->epoll < 0)
+		return err_set(err, ERR_INTERNAL, errno, "epoll");
+	for (size_t i = 0; r >= 0 && i < pl->config.n_channels; i++)
+		r = add_fd(pl, pl->config.channels[i]->ops->fd(pl->config.channels[i]), err);
+	for (size_t i = 0; r >= 0 && i < pl->config.n_executors; i++) {
+		pl->config.executors[i]->pipeline = pl;
+		r = add_fd(pl, pl->config.executors[i]->ops->fd(pl->config.executors[i]), err);
+	}
+	return r;
+}
+
+int pipeline_need_bell(struct pipeline *pl, struct err *err)
+{
+	int r;
+
+	if (pl->bell >= 0)
+		return 0;
+	r = bell_watch(ledger_dir(pl->ledger), &pl->bell, err);
+	return r < 0 ? r : add_fd(pl, pl->bell, err);
+}
+
+int pipeline_open(const struct pipeline_config *config, struct pipeline **ret, struct err *err)
+{
+	struct pipeline *pl = calloc(1, sizeof(*pl));
+	int r;
+
+	if (!pl)
+		return err_set(err, ERR_INTERNAL, ENOMEM, "pipeline");
+	pl->config = *config;
+	pl->bell = pl->epoll = FD_NONE;
+	list_init(&pl->to_run);
+	list_init(&pl->held);
+	list_init(&pl->asking);
+	list_init(&pl->over);
+	if (config->caller)
+		(void)snprintf(pl->caller, sizeof(pl->caller), "%s", config->caller);
+	else
+		(void)snprintf(pl->caller, sizeof(pl->caller), "lib:%u", (unsigned)geteuid());
+	owner_self(pl->owner);
+	r = load_policies(pl, err);
+	if (r >= 0)
+		r = risk_open(&pl->risk, err);
+	if (r >= 0)
+		r = open_record(pl, err);
+	if (r >= 0)
+		r = open_events(pl, err);
+	if (r < 0) {
+		pipeline_close(pl);
+		return r;
+	}
+	*ret = pl;
+	return 0;
+}
+
+void pipeline_close(struct pipeline *pl)
+{
+	if (!pl)
+		return;
+	(void)fd_close(pl->bell);
+	(void)fd_close(pl->epoll);
+	for (size_t i = 0; i < pl->n_policies; i++)
+		policy_free(pl->policies[i]);
+	risk_close(pl->risk);
+	recover_done(pl);
+	ledger_close(pl->ledger);
+	free(pl);
+}
+
+int pipeline_fd(const struct pipeline *pl)
+{
+	return pl->epoll;
+}
+
+struct ledger *pipeline_ledger(struct pipeline *pl)
+{
+	return pl->ledger;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Findings by what was assessed; the one unused for longest makes room. */
+
+#include "base/sha256.h"
+#include "risk/risk.h"
+
+struct cache_key {
+	uint8_t digest[SHA256_SIZE];
+};
+
+struct cache_entry {
+	struct cache_key key;
+	uint64_t used;          /* 0: empty */
+	struct findings *value; /* as long as its n findings */
+};
+
+struct cache {
+	struct cache_entry *v; /* RISK_CACHE_ENTRIES, made at first use */
+	uint64_t clock;
+};
+
+struct cache_key cache_key(enum language language, struct str code);
+bool cache_get(struct cache *c, const struct cache_key *key, struct findings *ret);
+/* Out of memory: it is not kept. */
+void cache_put(struct cache *c, const struct cache_key *key, const struct findings *value);
+void cache_done(struct cache *c);

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What lang_shell.c and shell_command.c share. */
+
+#include "risk/impl.h"
+
+#define WORD_CUT '\x1f'
+
+/* The key under which a function of the script is bound. */
+struct str shell_function(struct pass *p, struct str name);

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* A process, named so that a later process can tell whether it is still there. */
+
+#include <stdbool.h>
+
+#define BOOT_ID_SIZE 40
+#define OWNER_SIZE   128
+
+/* Of this boot of the machine. */
+const char *boot_id(void);
+/* "pid start-time boot pid-namespace" of the caller. */
+void owner_self(char ret[OWNER_SIZE]);
+/* True only when that is certain: another pid namespace cannot be judged from here. */
+bool owner_is_gone(const char *owner);

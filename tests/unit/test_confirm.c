@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "confirm/confirm.h"
+
+static char dir[64];
+static struct ledger *l;
+static struct decision decision;
+static struct err err;
+
+static void open_state(void)
+{
+	(void)snprintf(dir, sizeof(dir), "/tmp/brig-confirm-XXXXXX");
+	cr_assert(mkdtemp(dir) != NULL);
+	cr_assert(ledger_open(dir, &l, &err) >= 0, "%s", err.msg);
+	decision = (struct decision){ .verdict = VERDICT_CONFIRM,
+		                      .reason = "because",
+		                      .expires_ms = 60000,
+		                      .remember = REMEMBER_DIGEST,
+		                      .remember_ms = 60000,
+		                      .self_approve = true,
+		                      .pending_max = 3 };
+}
+
+static void close_state(void)
+{
+	char command[128];
+
+	ledger_close(l);
+	(void)snprintf(command, sizeof(command), "rm -rf %s", dir);
+	cr_assert(execlp != NULL);
+	if (fork() == 0) {
+		(void)execlp("rm", "rm", "-rf", dir, (char *)NULL);
+		_exit(1);
+	}
+	(void)wait(NULL);
+}
+
+TestSuite(confirm, .init = open_state, .fini = close_state);
+
+/* One question about `code`, durable. */
+static struct approval ask(const char *code, const char *session)
+{
+	struct approval a = { 0 };
+	uint8_t digest[32], rest[32] = { 7 };
+	struct confirm_question q = { .job = "job", .session = session, .asker = "cli:1" };
+
+	request_digest_code(str_of(code), rest, digest);
+	q.code = str_of(code);
+	q.digest = digest;
+	q.rest = rest;
+	q.decision = &decision;
+	q.summary = STR("{}");
+	q.language = LANGUAGE_PYTHON;
+	if (confirm_ask(l, &q, &a, &err) < 0) {
+		ledger_abort(l);
+		a.state = APPROVAL_NONE;
+		return a;
+	}
+	cr_assert(ledger_commit(l, LEDGER_DISK, &err) >= 0, "%s", err.msg);
+	return a;
+}
+
+static int answer(const struct approval *a, bool allow, enum remember scope, struct approval *ret)
+{
+	struct confirm_answer x = { .id = a->id,
+		                    .actor = "cli:2",
+		                    .allow = allow,
+		                    .scope = scope,
+		                    .remember_ms = scope == REMEMBER_DIGEST ? 50000 : 0 };
+
+	return confirm_answer(l, &x, ret, &err);
+}
+
+static int use(const struct approval *a, const char *session)
+{
+	struct approval used;
+	int r = confirm_use(l, a->digest, session, "job2", &used, &err);
+
+	cr_assert(ledger_commit(l, LEDGER_PROCESS, NULL) >= 0);
+	return r;
+}
+
+static int count(void *data, const struct ledger_row *row)
+{
+	(void)row;
+	++*(int *)data;
+	return 0;
+}
+
+static int events(const char *name)
+{
+	int n = 0;
+
+	cr_assert(ledger_each(l, &(struct ledger_filter){ .name = name }, count, &n, &err) >= 0);
+	return n;
+}
+
+Test(confirm, a_question_waits)
+{
+	struct approval a = ask("x", NULL), seen;
+
+	cr_assert(confirm_look(l, a.id, &seen, &err) >= 0);
+	cr_expect(seen.state == APPROVAL_WAITING);
+	cr_expect(use(&a, NULL) == 0, "nobody has said yes");
+	cr_expect(events("approval.requested") == 1);
+}
+
+Test(confirm, an_allow_once_is_used_once)
+{
+	struct approval a = ask("x", NULL), after;
+
+	cr_assert(answer(&a, true, REMEMBER_NOTHING, &after) >= 0, "%s", err.msg);
+	cr_expect(use(&a, NULL) == 1);
+	cr_expect(use(&a, NULL) == 0);
+	cr_assert(confirm_look(l, a.id, &after, &err) >= 0);
+	cr_expect(after.state == APPROVAL_USED);
+}
+
+Test(confirm, an_allow_for_a_session_holds_there_and_only_there)
+{
+	struct approval a = ask("x", "s1"), after;
+
+	cr_assert(answer(&a, true, REMEMBER_SESSION, &after) >= 0);
+	cr_expect(use(&a, "s1") == 1);
+	cr_expect(use(&a, "s1") == 1);
+	cr_expect(use(&a, "s2") == 0);
+	cr_expect(use(&a, NULL) == 0);
+}
+
+Test(confirm, an_allow_for_a_digest_holds_everywhere_for_that_digest_only)
+{
+	struct approval a = ask("x", "s1"), b = ask("y", "s1"), after;
+
+	cr_assert(answer(&a, true, REMEMBER_DIGEST, &after) >= 0);
+	cr_expect(use(&a, "s2") == 1);
+	cr_expect(use(&b, "s1") == 0);
+	cr_assert(confirm_revoke(l, a.id, "cli:2", &err) >= 0);
+	cr_expect(use(&a, "s2") == 0, "it was taken back");
+	cr_expect(confirm_revoke(l, a.id, "cli:2", &err) == -EALREADY);
+}
+
+Test(confirm, a_denial_is_final)
+{
+	struct approval a = ask("x", NULL), after;
+
+	cr_assert(answer(&a, false, REMEMBER_NOTHING, &after) >= 0);
+	cr_expect(after.state == APPROVAL_DENIED);
+	cr_expect(use(&a, NULL) == 0);
+	cr_expect(answer(&a, true, REMEMBER_NOTHING, &after) == -EALREADY);
+	cr_expect(err.code == ERR_CONFLICT);
+	cr_expect(events("approval.refused") == 1);
+}
+
+Test(confirm, an_answer_for_another_digest_is_refused)
+{
+	struct approval a = ask("x", NULL), after;
+	uint8_t other[32] = { 1 };
+	struct confirm_answer x = { .id = a.id, .actor = "cli:2", .allow = true, .digest = other };
+
+	cr_expect(confirm_answer(l, &x, &after, &err) == -ESTALE);
+	cr_expect(events("approval.refused") == 1);
+	cr_expect(answer(&a, true, REMEMBER_NOTHING, &after) >= 0, "the question still stands");
+}
+
+Test(confirm, the_asker_may_not_answer_where_the_policy_says_so)
+{
+	struct approval a, after;
+	struct confirm_answer x = { .actor = "cli:1", .allow = true };
+
+	decision.self_approve = false;
+	a = ask("x", NULL);
+	x.id = a.id;
+	cr_expect(confirm_answer(l, &x, &after, &err) == -EPERM);
+	x.allow = false;
+	cr_expect(confirm_answer(l, &x, &after, &err) >= 0, "he may take it back");
+}
+
+Test(confirm, more_than_the_policy_permits_is_refused)
+{
+	struct approval a, after;
+
+	decision.remember = REMEMBER_NOTHING;
+	a = ask("x", "s1");
+	cr_expect(answer(&a, true, REMEMBER_SESSION, &after) == -EPERM);
+	cr_expect(answer(&a, true, REMEMBER_DIGEST, &after) == -EPERM);
+	decision.remember = REMEMBER_DIGEST;
+	decision.remember_ms = 1000;
+	a = ask("y", NULL);
+	cr_expect(answer(&a, true, REMEMBER_DIGEST, &after) == -EPERM, "50 s are too long");
+}
+
+/* As if its time had passed, by the clock that counts within a boot. */
+static void age(const char *id, const char *column)
+{
+	char sql[200];
+
+	(void)snprintf(sql, sizeof(sql), "UPDATE approval SET %s = 1 WHERE id = '%s'", column, id);
+	cr_assert(sqlite3_exec(ledger_db(l), sql, NULL, NULL, NULL) == SQLITE_OK);
+}
+
+Test(confirm, what_nobody_answers_expires)
+{
+	struct approval a = ask("x", NULL), after;
+
+	age(a.id, "expires_boot");
+	cr_expect(answer(&a, true, REMEMBER_NOTHING, &after) == -ETIME);
+	cr_expect(err.code == ERR_EXPIRED);
+	cr_assert(confirm_look(l, a.id, &after, &err) >= 0);
+	cr_expect(after.state == APPROVAL_EXPIRED);
+	cr_expect(events("approval.expired") == 1);
+}
+
+Test(confirm, the_date_decides_nothing_within_a_boot)
+{
+	struct approval a = ask("x", NULL), after;
+
+	age(a.id, "expires_us"); /* the date was set back years: it is over, and yet it is not */
+	cr_expect(answer(&a, true, REMEMBER_NOTHING, &after) >= 0, "%s", err.msg);
+}
+
+Test(confirm, after_a_reboot_the_date_decides)
+{
+	struct approval a = ask("x", NULL), after;
+	char sql[200];
+
+	(void)snprintf(sql, sizeof(sql),
+	               "UPDATE approval SET boot = 'other', expires_us = 1 WHERE id = '%s'", a.id);
+	cr_assert(sqlite3_exec(ledger_db(l), sql, NULL, NULL, NULL) == SQLITE_OK);
+	cr_expect(answer(&a, true, REMEMBER_NOTHING, &after) == -ETIME);
+}
+
+Test(confirm, too_many_questions_are_refused)
+{
+	struct approval last;
+
+	for (int i = 0; i < 3; i++)
+		cr_assert(ask((const char *[]){ "a", "b", "c" }[i], "s").state == APPROVAL_WAITING);
+	last = ask("d", "s");
+	cr_expect(last.state == APPROVAL_NONE);
+	cr_expect(err.code == ERR_LIMIT);
+	cr_expect(ask("d", "other").state == APPROVAL_WAITING, "each session has its own count");
+}
+
+Test(confirm, edited_code_has_its_own_digest)
+{
+	struct approval a = ask("x", NULL), after;
+	const struct str code = STR("y");
+	struct confirm_answer x = { .id = a.id, .actor = "cli:2", .allow = true, .code = &code };
+	CLEANUP_BUF struct buf shown = BUF_INIT(100);
+	struct approval edited = a;
+
+	cr_assert(confirm_answer(l, &x, &after, &err) >= 0, "%s", err.msg);
+	cr_expect(after.edited);
+	cr_expect(use(&a, NULL) == 0, "what was asked for is not what was allowed");
+	request_digest_code(code, a.rest, edited.digest);
+	cr_expect(use(&edited, NULL) == 1);
+	cr_assert(confirm_texts(l, a.id, &shown, NULL, &err) >= 0);
+	cr_expect(shown.len == 1 && shown.data[0] == 'y');
+}
+
+Test(confirm, the_question_of_a_dead_process_is_taken_over)
+{
+	struct approval first, again;
+	pid_t child = fork();
+
+	if (child == 0) {
+		struct ledger *theirs;
+
+		/* Its own connection: SQLite's must not cross a fork. */
+		l = NULL;
+		if (ledger_open(dir, &theirs, NULL) < 0)
+			_exit(1);
+		l = theirs;
+		_exit(ask("x", "s").state == APPROVAL_WAITING ? 0 : 1);
+	}
+	int status;
+	(void)waitpid(child, &status, 0);
+	cr_assert(status == 0);
+	again = ask("x", "s");
+	cr_expect(events("approval.requested") == 1);
+	cr_expect(events("approval.taken_over") == 1);
+	first = ask("x", "s"); /* this one lives: no two processes wait for one answer */
+	cr_expect(!streq(first.id, again.id));
+}
+
+Test(confirm, the_bell_wakes_whoever_waits)
+{
+	struct approval a = ask("x", NULL), after;
+	CLEANUP_FD int fd = FD_NONE;
+	struct pollfd p;
+
+	cr_assert(bell_watch(dir, &fd, &err) >= 0, "%s", err.msg);
+	p = (struct pollfd){ fd, POLLIN, 0 };
+	cr_expect(poll(&p, 1, 0) == 0);
+	cr_assert(answer(&a, true, REMEMBER_NOTHING, &after) >= 0);
+	cr_expect(poll(&p, 1, 1000) == 1);
+	bell_drain(fd);
+	cr_expect(poll(&p, 1, 0) == 0);
+}
+
+Test(confirm, a_changed_approval_is_found)
+{
+	struct approval a = ask("x", NULL), b = ask("y", NULL), after;
+	char id[EXECUTION_ID_SIZE], sql[200];
+
+	cr_assert(answer(&b, false, REMEMBER_NOTHING, &after) >= 0);
+	cr_expect(confirm_verify(l, id) == NULL, "%s", id);
+	(void)snprintf(sql, sizeof(sql), "UPDATE approval SET state = %d WHERE id = '%s'",
+	               APPROVAL_ALLOWED, a.id);
+	cr_assert(sqlite3_exec(ledger_db(l), sql, NULL, NULL, NULL) == SQLITE_OK);
+	cr_expect(confirm_verify(l, id) != NULL);
+	cr_expect_str_eq(id, a.id);
+}
