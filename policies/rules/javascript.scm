@@ -467,7 +467,7 @@
   (yield_expression [(identifier) (member_expression) (subscript_expression)] @hit)
   (array [(identifier) (member_expression) (subscript_expression)] @hit)
   (pair value: [(identifier) (member_expression) (subscript_expression)] @hit)
-  (formal_parameters (_ (identifier) @hit))
+  (formal_parameters (_ value: (identifier) @hit))
   (shorthand_property_identifier) @hit
   (call_expression function: (_) @reduce arguments: (arguments (_) (this)))]
  (#name? @hit "process" "globalThis" "global" "module" "Deno" "Bun")

@@ -13,6 +13,7 @@
 #include "base/parse.h"
 #include "cli/cmd.h"
 #include "cli/shown.h"
+#include "confirm/confirm.h"
 
 #define EXIT_UNSOUND 1
 #define EXIT_USAGE   2
@@ -221,10 +222,17 @@ static int say_report(const struct ledger_report *report, bool json, struct err 
 static int verify(struct ledger *l, const struct ledger_args *a, int *ret_status, struct err *err)
 {
 	struct ledger_report report;
+	char id[EXECUTION_ID_SIZE];
+	const char *why;
 	int r = ledger_verify(l, &report, err);
 
 	if (r < 0)
 		return r;
+	why = report.ok ? confirm_verify(l, id) : NULL;
+	if (why) {
+		report.ok = false;
+		(void)snprintf(report.why, sizeof(report.why), "%s%s%s", why, *id ? ": " : "", id);
+	}
 	*ret_status = report.ok ? 0 : EXIT_UNSOUND;
 	return say_report(&report, a->json, err);
 }

@@ -28,7 +28,7 @@ static const char help[] =
 	"critical) and the places it comes from.\n"
 	"\n"
 	"  -l, --lang LANGUAGE  python, javascript (also TypeScript) or shell; by default from "
-        "the\n"
+	"the\n"
 	"                       name of the file, else python\n"
 	"  -c CODE              the program itself, instead of a file\n"
 	"  --browser            the text is a browser action and its parameters\n"
@@ -129,7 +129,7 @@ static void put_excerpt(struct buf *out, struct str code, const struct finding *
 {
 	const char *line, *end;
 
-	if (f->start > code.n || f->column == 0 || f->column - 1 > f->start)
+	if (!code.p || f->start > code.n || f->column == 0 || f->column - 1 > f->start)
 		return;
 	line = code.p + f->start - (f->column - 1);
 	end = memchr(line, '\n', code.n - (size_t)(line - code.p));
@@ -260,6 +260,8 @@ int cmd_risk(int argc, char **argv)
 		o.language = LANGUAGE_PYTHON;
 	if (o.code || o.check)
 		return assess(&o, str_of(o.code));
+	if (!o.file)
+		return usage("one program is needed: a file, \"-\" or -c CODE", NULL);
 	r = read_all(o.file, &in);
 	if (r == -EFBIG)
 		return usage("larger than 1 MiB:", o.file);

@@ -41,14 +41,14 @@ static bool is_over(const struct approval_row *row)
 	struct moment now;
 
 	moment_now(&now);
-	return moment_passed(&now, row->boot_id, row->expires_boot_ms, row->a.expires_us);
+	return row_has_lapsed(row, &now);
 }
 
 static int check_open(struct ledger *l, struct approval_row *row, struct err *err)
 {
 	int r;
 
-	if (row->a.state == APPROVAL_WAITING && is_over(row)) {
+	if (is_over(row)) {
 		r = set_expired(l, row, err);
 		if (r < 0)
 			return r;
@@ -191,11 +191,11 @@ int confirm_look(struct ledger *l, const char *id, struct approval *ret, struct 
 	bool own_group = !ledger_in_group(l);
 	int r = row_get(l, id, &row, err);
 
-	if (r >= 0 && row.a.state == APPROVAL_WAITING && is_over(&row)) {
+	if (r >= 0 && is_over(&row)) {
 		r = ledger_begin(l, err);
 		if (r >= 0)
 			r = row_get(l, id, &row, err); /* it may have been answered meanwhile */
-		if (r >= 0 && row.a.state == APPROVAL_WAITING)
+		if (r >= 0 && is_over(&row))
 			r = set_expired(l, &row, err);
 		if (r >= 0 && own_group)
 			r = ledger_commit(l, LEDGER_DISK, err);

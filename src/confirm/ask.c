@@ -14,14 +14,15 @@ static bool covers(const struct approval_row *row, const struct moment *now, con
 {
 	const struct approval *a = &row->a;
 
+	if (row_has_lapsed(row, now))
+		return false;
 	switch (a->scope) {
-	case REMEMBER_NOTHING: /* an allow once waits no longer than the question did */
-		return streq(a->session, session ? session : "") &&
-		       !moment_passed(now, row->boot_id, row->expires_boot_ms, a->expires_us);
+	case REMEMBER_NOTHING:
+		return streq(a->session, session ? session : "");
 	case REMEMBER_SESSION:
 		return *a->session && session && streq(a->session, session);
 	case REMEMBER_DIGEST:
-		return !moment_passed(now, row->boot_id, row->until_boot_ms, a->until_us);
+		return true;
 	case REMEMBER_COUNT:
 		break;
 	}
@@ -101,8 +102,7 @@ static bool is_orphan(const struct approval_row *row, const void *data)
 
 	return streq(row->a.asker, k->asker) &&
 	       streq(row->a.session, k->session ? k->session : "") &&
-	       !moment_passed(&k->now, row->boot_id, row->expires_boot_ms, row->a.expires_us) &&
-	       owner_is_gone(row->owner);
+	       !row_has_lapsed(row, &k->now) && owner_is_gone(row->owner);
 }
 
 /* The same process asks again after its first incarnation died: the question stands. */

@@ -34,6 +34,8 @@ void row_read(sqlite3_stmt *s, struct approval_row *ret);
 int row_get(struct ledger *l, const char *id, struct approval_row *ret, struct err *err);
 /* State and answer. */
 int row_update(struct ledger *l, const struct approval_row *row, struct err *err);
+/* A question that nobody answered, or a "yes" that nobody used, in time. */
+bool row_has_lapsed(const struct approval_row *row, const struct moment *now);
 /* kind "approval", with digest, state and what else matters of it. */
 int row_event(struct ledger *l, const struct approval_row *row, const char *name, const char *actor,
               const char *why, struct err *err);

@@ -33,8 +33,7 @@ int confirm_each(struct ledger *l, bool all, approval_fn *fn, void *data, struct
 	while ((r = step(l, s, err)) == 1) {
 		row_read(s, &row);
 		/* Nobody has come by since its time was over. */
-		if (row.a.state == APPROVAL_WAITING &&
-		    moment_passed(&now, row.boot_id, row.expires_boot_ms, row.a.expires_us))
+		if (row_has_lapsed(&row, &now))
 			row.a.state = APPROVAL_EXPIRED;
 		if ((all || row.a.state != APPROVAL_EXPIRED) && (r = fn(data, &row.a)) != 0)
 			return r;
@@ -87,12 +86,6 @@ int confirm_texts(struct ledger *l, const char *id, struct buf *code, struct buf
 	return 0;
 }
 
-struct last_said {
-	const char *id;
-	char state[16], digest[SHA256_HEX_SIZE];
-	bool found;
-};
-
 /* The value of "key":"…" in a detail that row_event() wrote. */
 static bool detail_text(struct str detail, const char *key, char *ret, size_t n)
 {
@@ -112,53 +105,86 @@ static bool detail_text(struct str detail, const char *key, char *ret, size_t n)
 	return true;
 }
 
-static int hear(void *data, const struct ledger_row *row)
-{
-	struct last_said *last = data;
-	char id[EXECUTION_ID_SIZE];
+/* One approval, and what the ledger's last event of it says. */
+struct pair {
+	struct approval a;
+	char state[16], digest[SHA256_HEX_SIZE];
+	bool found;
+};
 
-	if (!detail_text(row->detail, "approval", id, sizeof(id)) || !streq(id, last->id))
-		return 0;
-	last->found = detail_text(row->detail, "state", last->state, sizeof(last->state)) &&
-	              detail_text(row->detail, "digest", last->digest, sizeof(last->digest));
+struct pairs {
+	struct pair *v;
+	size_t n;
+	uint64_t first_us; /* the oldest row that is left */
+};
+
+static int gather(void *data, const struct approval *a)
+{
+	struct pairs *p = data;
+
+	if (p->n < APPROVALS_LISTED_MAX)
+		p->v[p->n++].a = *a;
 	return 0;
 }
 
-struct checking {
-	struct ledger *l;
-	const char *why;
-	char *ret_id;
-};
-
-static int check_one(void *data, const struct approval *a)
+static int hear(void *data, const struct ledger_row *row)
 {
-	const struct ledger_filter f = { .kind = "approval" };
-	struct last_said last = { .id = a->id };
-	struct checking *c = data;
-	char hex[SHA256_HEX_SIZE];
-	bool overdue;
+	struct pairs *p = data;
+	char id[EXECUTION_ID_SIZE];
 
-	if (ledger_each(c->l, &f, hear, &last, NULL) < 0)
-		c->why = "the ledger could not be read";
+	if (!detail_text(row->detail, "approval", id, sizeof(id)))
+		return 0;
+	for (size_t i = 0; i < p->n; i++) {
+		struct pair *k = &p->v[i];
+
+		if (streq(id, k->a.id))
+			k->found = detail_text(row->detail, "state", k->state, sizeof(k->state)) &&
+			           detail_text(row->detail, "digest", k->digest, sizeof(k->digest));
+	}
+	return 0;
+}
+
+static int note_first(void *data, const struct ledger_row *row)
+{
+	((struct pairs *)data)->first_us = row->time_us;
+	return 1;
+}
+
+static const char *compare(const struct pair *k, uint64_t first_us)
+{
+	const struct approval *a = &k->a;
+	char hex[SHA256_HEX_SIZE];
+	/* Its time is over, and nobody has come by since. */
+	bool overdue = a->state == APPROVAL_EXPIRED &&
+	               (streq(k->state, "waiting") || streq(k->state, "allowed"));
+
 	sha256_hex(a->digest, hex);
-	overdue = a->state == APPROVAL_EXPIRED && streq(last.state, "waiting");
-	if (!c->why && !last.found)
-		c->why = "an approval that the ledger does not know";
-	else if (!c->why && !overdue && !streq(last.state, approval_state_name(a->state)))
-		c->why = "an approval in another state than the ledger says";
-	else if (!c->why && !streq(last.digest, hex))
-		c->why = "an approval for another digest than the ledger says";
-	if (c->why)
-		(void)snprintf(c->ret_id, EXECUTION_ID_SIZE, "%s", a->id);
-	return c->why != NULL;
+	if (!k->found) /* its events may have been pruned */
+		return a->created_us < first_us ? NULL
+		                                : "an approval that the ledger does not know";
+	if (!overdue && !streq(k->state, approval_state_name(a->state)))
+		return "an approval in another state than the ledger says";
+	return streq(k->digest, hex) ? NULL : "an approval for another digest than the ledger says";
 }
 
 const char *confirm_verify(struct ledger *l, char ret_id[EXECUTION_ID_SIZE])
 {
-	struct checking c = { .l = l, .ret_id = ret_id };
+	CLEANUP_FREE struct pair *v = calloc(APPROVALS_LISTED_MAX, sizeof(*v));
+	struct pairs p = { .v = v };
+	const char *why = NULL;
 
 	*ret_id = '\0';
-	if (confirm_each(l, true, check_one, &c, NULL) < 0 && !c.why)
-		c.why = "the approvals could not be read";
-	return c.why;
+	if (!v)
+		return "no memory to compare the approvals";
+	if (confirm_each(l, true, gather, &p, NULL) < 0)
+		return "the approvals could not be read";
+	if (ledger_each(l, &(struct ledger_filter){ .limit = 1 }, note_first, &p, NULL) < 0 ||
+	    ledger_each(l, &(struct ledger_filter){ .kind = "approval" }, hear, &p, NULL) < 0)
+		return "the ledger could not be read";
+	for (size_t i = 0; i < p.n && !why; i++) {
+		why = compare(&v[i], p.first_us);
+		if (why)
+			(void)snprintf(ret_id, EXECUTION_ID_SIZE, "%s", v[i].a.id);
+	}
+	return why;
 }

@@ -25,3 +25,15 @@ bool moment_passed(const struct moment *now, const char *boot, uint64_t boot_ms,
 		return now->boot_ms >= boot_ms;
 	return now->real_us >= real_us;
 }
+
+bool row_has_lapsed(const struct approval_row *row, const struct moment *now)
+{
+	const struct approval *a = &row->a;
+
+	if (a->state == APPROVAL_ALLOWED && a->scope == REMEMBER_SESSION)
+		return false;
+	if (a->state == APPROVAL_ALLOWED && a->scope == REMEMBER_DIGEST)
+		return moment_passed(now, row->boot_id, row->until_boot_ms, a->until_us);
+	return (a->state == APPROVAL_WAITING || a->state == APPROVAL_ALLOWED) &&
+	       moment_passed(now, row->boot_id, row->expires_boot_ms, a->expires_us);
+}

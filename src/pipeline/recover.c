@@ -105,9 +105,12 @@ static const char *end_of(struct pipeline *pl, const struct orphan *o)
 		return "lost";
 	if (confirm_look(pl->ledger, o->approval, &a, NULL) < 0)
 		return "lost";
-	if (a.state == APPROVAL_WAITING || a.state == APPROVAL_ALLOWED)
-		return streq(a.job, o->id) ? NULL : "lost"; /* a later run took the question over */
-	return a.state == APPROVAL_DENIED ? "denied" : "expired";
+	if (a.state == APPROVAL_WAITING && streq(a.job, o->id))
+		return NULL;
+	/* A "yes" is for whoever asks the same again; that is another job. */
+	return a.state == APPROVAL_DENIED    ? "denied"
+	       : a.state == APPROVAL_EXPIRED ? "expired"
+	                                     : "lost";
 }
 
 static int end_orphan(struct pipeline *pl, const struct orphan *o, struct err *err)

@@ -123,7 +123,7 @@ static bool put_simple(struct text *out, char c, enum language language)
 
 void decode_escape(struct text *out, struct str s, enum language language)
 {
-	char c = s.n > 1 ? s.p[1] : 0;
+	char c = (char)(s.n > 1 ? s.p[1] : 0);
 	size_t n = 0;
 	uint32_t v;
 

@@ -80,7 +80,8 @@ static bool cuts_to_blanks(struct pass *p, struct str *s)
 		return false;
 	}
 	for (size_t i = 0; i < s->n; i++)
-		copy[i] = copy[i] == 0x1f ? ' ' : copy[i];
+		if (copy[i] == 0x1f)
+			copy[i] = ' ';
 	s->p = copy;
 	return true;
 }

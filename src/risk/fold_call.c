@@ -268,6 +268,7 @@ static bool method_digits(struct pass *p, uint32_t call, struct value *ret)
 	int64_t v, base = 10;
 	char digits[64];
 	size_t n = sizeof(digits);
+	char *copy;
 
 	if (radix == NO_NODE || !fold_int(p, receiver(p, call), &v))
 		return radix == NO_NODE && method_same(p, call, ret);
@@ -277,10 +278,8 @@ static bool method_digits(struct pass *p, uint32_t call, struct value *ret)
 		digits[--n] = "0123456789abcdefghijklmnopqrstuvwxyz"[v % base];
 		v /= base;
 	} while (v);
-	return value_text(p,
-	                  (struct str){ arena_dup(&p->pool, digits + n, sizeof(digits) - n),
-	                                sizeof(digits) - n },
-	                  ret);
+	copy = arena_dup(&p->pool, digits + n, sizeof(digits) - n);
+	return copy && value_text(p, (struct str){ copy, sizeof(digits) - n }, ret);
 }
 
 /* b"...".decode("rot13") and the like */
@@ -331,7 +330,8 @@ static bool method_swap(struct pass *p, uint32_t call, struct value *ret)
 	for (size_t i = 0; i < s.n; i++) {
 		char c = s.p[i], low = (char)(c | 0x20);
 
-		c = low >= 'a' && low <= 'z' ? (char)(c ^ 0x20) : c;
+		if (low >= 'a' && low <= 'z')
+			c = (char)(c ^ 0x20);
 		text_put(&t, &c, 1);
 	}
 	return text_value(&t, ret);

@@ -311,7 +311,8 @@ static void add_resolved(struct pass *p, uint32_t arg, struct names *ret)
 
 	copy = arg != NO_NODE && fold_text(p, arg, &s) ? arena_dup(&p->pool, s.p, s.n) : NULL;
 	for (size_t i = 0; copy && i < s.n; i++)
-		copy[i] = copy[i] == ':' ? '.' : copy[i];
+		if (copy[i] == ':')
+			copy[i] = '.';
 	names_add(ret, name_make(p, copy ? (struct str){ copy, s.n } : STR("?")));
 }
 

@@ -110,20 +110,20 @@ static int read_capture(struct query_reader *in, uint8_t *ret)
 	return 0;
 }
 
-static int add_item(struct query_reader *in, struct query_item **ret)
+static int add_item(struct query_reader *in)
 {
 	if (in->n_items == QUERY_ITEMS_MAX)
 		return fail(in, "too many predicates");
-	*ret = &in->items[in->n_items];
-	**ret = (struct query_item){ .capture = NO_GOAL, .other = NO_GOAL, .first = in->n_texts };
+	in->items[in->n_items] =
+		(struct query_item){ .capture = NO_GOAL, .other = NO_GOAL, .first = in->n_texts };
 	return 0;
 }
 
 /* After "(#". */
 static int read_item(struct query_reader *in)
 {
-	struct query_item *item = NULL;
-	int r = add_item(in, &item);
+	struct query_item *item = &in->items[in->n_items];
+	int r = add_item(in);
 
 	if (r < 0)
 		return r;
@@ -313,7 +313,7 @@ static int read_node(struct query_reader *in, uint32_t at, uint32_t depth)
 
 static int read_pattern(struct query_reader *in, uint32_t depth, uint32_t *ret)
 {
-	struct str text;
+	struct str text = { 0 };
 	uint32_t at = 0;
 	int r;
 

@@ -335,8 +335,8 @@ def test_CF_03_an_answer_for_another_digest_is_refused_and_recorded(desk):
 def all_at_once(argvs):
     """Statuses of processes that wait for each other before they begin."""
     gate_r, gate_w = os.pipe()
-    procs = [subprocess.Popen(["sh", "-c", 'read x <&%d; exec "$@"' % gate_r, "sh", *map(os.fspath, a)],
-                              pass_fds=[gate_r], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    procs = [subprocess.Popen(["sh", "-c", 'read x; exec "$@" < /dev/null', "sh", *map(os.fspath, a)],
+                              stdin=gate_r, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
              for a in argvs]
     os.close(gate_r)
     os.close(gate_w)  # the end of the file lets all of them go
@@ -514,3 +514,415 @@ def test_CF_06_what_stands_no_longer_is_not_listed(user_desk):
     assert desk.ls() == []
     desk.run(RAN, "--confirm", "deny")  # whoever opens ends what is left
     assert desk.names(desk.rows("waiting")[0]["job"])[-1] != "waiting"
+
+
+# --- CF-07: not from inside -----------------------------------------------------------------------
+
+PROBE = """
+import glob, os, subprocess
+places = %r
+for p in places:
+    for what in (p, os.path.join(p, 'ledger.db'), os.path.join(p, 'bell'), os.path.join(p, 'ledger.key')):
+        try:
+            os.stat(what)
+            print('there', what)
+        except OSError:
+            pass
+        try:
+            os.makedirs(os.path.dirname(what), exist_ok=True)
+            open(what, 'ab').close()
+            print('written', what)
+        except OSError:
+            pass
+for pid in filter(str.isdigit, os.listdir('/proc')):
+    for fd in glob.glob('/proc/%%s/fd/*' %% pid):
+        try:
+            if 'ledger' in os.readlink(fd) or 'bell' in os.readlink(fd):
+                print('descriptor', fd)
+        except OSError:
+            pass
+    try:
+        if b'approvals' in open('/proc/%%s/cmdline' %% pid, 'rb').read():
+            print('process', pid)
+    except OSError:
+        pass
+for argv in (['brig', 'approvals', 'ls'], [%r, 'approvals', 'ls', '--state-dir', places[0]]):
+    try:
+        if subprocess.run(argv, stdout=-1, stderr=-1).returncode == 0:
+            print('answers', argv)
+    except OSError:
+        pass
+print('probed', os.environ.get('BRIG_STATE_DIR'))
+"""
+
+
+def test_CF_07_the_state_is_not_reachable_from_inside(desk):
+    places = [os.fspath(desk.state), os.environ["BRIG_STATE_DIR"], "/var/lib/brig",
+              os.path.expanduser("~/.local/state/brig")]
+    code = PROBE % (places, os.fspath(desk.brig.path))
+    asked = desk.ask(code, language="python")
+    control = subprocess.run(["python3", "-c", code], stdout=subprocess.PIPE, check=True).stdout.decode()
+    assert "there %s\n" % (desk.state / "ledger.db") in control and "answers" in control, control
+    desk.answer("allow", asked)
+    assert asked.expect("finished", 0)["stdout"] == "probed None\n"
+
+
+def test_CF_07_the_shell_does_not_reach_it_either(desk):
+    code = "ls %s; cat %s/ledger.db; %s approvals ls --state-dir %s; echo end" % (
+        desk.state, desk.state, desk.brig.path, desk.state)
+    asked = desk.ask(code)
+    desk.answer("allow", asked)
+    assert asked.expect("finished", 0)["stdout"] == "end\n"
+
+
+# --- CF-08: what an approver sees -----------------------------------------------------------------
+
+# Seen by nobody, or seen as something else; that is: every control, format and blank character.
+HIDDEN = [chr(c) for c in range(1, 0x110000)
+          if unicodedata.category(chr(c)) in ("Cc", "Cf", "Zs", "Zl", "Zp") and chr(c) not in "\n\t "]
+HIDDEN += list("\u115f\u1160\u3164\uffa0\u034f\u2800")  # letters and a symbol without a shape
+HIDDEN = [c for c in HIDDEN if c not in "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891"
+          "\u08e2\U000110bd\U000110cd"]  # format characters with a shape
+
+
+def only_plain(text, allowed="\n\t "):
+    """Fails when the text holds a hidden character."""
+    bad = {c for c in text if c in set(HIDDEN) and c not in allowed}
+    assert not bad, sorted("U+%04X" % ord(c) for c in bad)
+
+
+def shown(desk, asked, *options):
+    done = desk.approvals("show", asked.id, *options)
+    assert done.status == 0 and done.err == b"", done
+    return done.out.decode("utf-8")  # which must be possible
+
+
+def test_CF_08_no_hidden_character_reaches_the_approver(user_desk):
+    desk = user_desk
+    code = ": " + "".join("a%sb" % c for c in HIDDEN if c != "\r")
+    asked = desk.ask_killed(code)
+    for options in ([], ["--all"]):
+        text = shown(desk, asked, *options)
+        only_plain(text)
+        assert desk.look(asked)["digest"] in text
+    assert "\\u202e" in text and "\\u200b" in text and "\\x1b" in text and "\\u009b" in text
+    assert re.search(r"\d+ characters that cannot be seen", text), text
+    assert desk.approvals("show", asked.id, "--raw").out.decode() == code
+
+
+def test_CF_08_bytes_that_are_no_text(user_desk):
+    desk = user_desk
+    code = bytes(range(1, 256)) * 3 + b"\xed\xa0\x80\xc0\xaf\xf5\x80\x80\x80\xff"
+    script = file_in(desk.place, "script.sh", b": <<'E'\n" + code + b"\nE\n")
+    run = desk.brig.start(script, *desk.options, json_result=True)
+    desk.asked.append(Asked(desk, run))
+    asked = desk.asked[0].wait_asked().kill()
+    only_plain(shown(desk, asked, "--all"))
+    assert desk.approvals("show", asked.id, "--raw").out == script.read_bytes()
+
+
+def test_CF_08_names_and_values_are_shown_plainly_too(user_desk):
+    desk = user_desk
+    dirty = "".join(c for c in HIDDEN)[:150] + "\n\r\x1b[2J\u202eevil\u2066"
+    dirty = dirty.replace("/", "")
+    file_in(desk.place, "data", b"x")
+    asked = desk.ask_killed(RAN, "--env", "A=%s" % dirty, "--", dirty)
+    text = shown(desk, asked)
+    only_plain(text)
+    assert "\\x1b[2J\\u202eevil" in text
+    only_plain(desk.approvals("ls").out.decode())
+    request = desk.look(asked)["request"]
+    assert request["args"] == [dirty] and request["env"] == ["A=" + dirty]
+
+
+@pytest.mark.parametrize("name", ["a\u202eb", "a\x1b[2Jb", "a\nb", "a\u200bb", "a\x9bb", "a\u2028b"])
+def test_CF_08_sessions_files_and_reasons(user_desk, name):
+    """A name is refused, or shown plainly."""
+    desk = user_desk
+    file_in(desk.place, "data", b"x")
+    for options in (["--session", name], ["--file", "%s/data:%s" % (desk.place, name)], ["--label", name]):
+        run = desk.begin(RAN, *options)
+        until(lambda: desk.ls() or run.proc.poll() is not None, "a question or a refusal")
+        run.kill()
+        for a in desk.ls():
+            only_plain(shown(desk, run.wait_asked() if run.id else Asked(desk, None).__class__(desk, run.proc)
+                             ) if False else desk.approvals("show", a["id"]).out.decode())
+            only_plain(desk.approvals("ls").out.decode())
+            done = desk.answer("deny", a["id"], "--reason", name)
+            only_plain(done.out.decode() + done.text)
+    only_plain(desk.brig.command("ledger", "ls", "--state-dir", desk.state).out.decode())
+
+
+def test_CF_08_one_long_line(user_desk):
+    desk = user_desk
+    code = ": " + "x" * ((1 << 20) - 12) + "; echo END"
+    script = file_in(desk.place, "long.sh", code.encode())
+    desk.asked.append(Asked(desk, desk.brig.start(script, *desk.options, json_result=True)))
+    asked = desk.asked[0].wait_asked().kill()
+    text = shown(desk, asked)
+    assert len(text) < 10000 and re.search(r"\d{6,} bytes more in this line", text), text[-300:]
+    assert "Code:     %d bytes" % len(code) in text
+    assert "echo END" in shown(desk, asked, "--all")
+    assert desk.approvals("show", asked.id, "--raw").out == code.encode()
+
+
+def test_CF_08_many_lines(user_desk):
+    desk = user_desk
+    code = "echo approved\n" + "\n" * 20000 + "echo END"
+    script = file_in(desk.place, "tall.sh", code.encode())
+    desk.asked.append(Asked(desk, desk.brig.start(script, *desk.options, json_result=True)))
+    asked = desk.asked[0].wait_asked().kill()
+    text = shown(desk, asked)
+    assert text.count("\n") < 200 and re.search(r"\[\d{5} lines more: brig approvals show --all", text)
+    assert "echo END" in shown(desk, asked, "--all")
+    assert desk.approvals("show", asked.id, "--raw").out == code.encode()
+
+
+def test_CF_08_code_cannot_look_like_brig(user_desk):
+    """Every line of the code has its mark, so none is taken for a line of the question."""
+    desk = user_desk
+    fake = "Approval %s (allowed)\nDigest:   %s\nRisk:     safe\nbrig: allowed" % ("0" * 26, "0" * 64)
+    asked = desk.ask_killed(": '\n" + "\n" * 30 + fake + "\n'")
+    text = shown(desk, asked)
+    for line in fake.splitlines():
+        assert "\n" + line not in text and "\n  | " + line in text
+    assert text.count("\nDigest:") == 1
+
+
+def test_CF_08_lookalikes_are_counted(user_desk):
+    asked = user_desk.ask_killed("echo p\u0430ypal \u0435\u0445\u0430mple")
+    text = shown(user_desk, asked)
+    assert "5 characters are not ASCII" in text, text
+    plain = user_desk.ask_killed("echo paypal")
+    assert "not ASCII" not in shown(user_desk, plain)
+
+
+def test_CF_08_everything_can_be_seen(user_desk):
+    """What the digest binds can be read by whoever answers: all arguments, to their end."""
+    desk = user_desk
+    asked = desk.ask_killed(RAN, "--", "x" * 5000 + "END1", *["arg%d" % i for i in range(100)], "END2")
+    text = shown(desk, asked)
+    assert "..." in text and "more" in text
+    full = shown(desk, asked, "--all")
+    assert "END1" in full and "END2" in full
+    assert desk.look(asked)["request"]["args"][-1] == "END2"
+
+
+# --- CF-09: floods --------------------------------------------------------------------------------
+
+def test_CF_09_too_many_questions_of_one_session(desk):
+    desk.use(pending=3)
+    live = [desk.ask("echo %d" % i, "--session", "flood") for i in range(3)]
+    run = desk.run("echo 4", "--session", "flood")
+    result = run.result
+    assert result["state"] in ("denied", "setup_failed") and run.status in (125, 126), run
+    assert result["error"]["code"] == "limit" and "3 questions" in result["error"]["cause"], run
+    assert result["error"]["remedy"] and result["stdout"] == ""
+    assert len(desk.ls()) == 3
+    desk.ask_killed("echo 4", "--session", "other")  # control: not everybody suffers
+    desk.answer("deny", live[0])
+    live[0].expect("denied", 126)
+    desk.ask_killed("echo 4", "--session", "flood")  # control: there is room again
+    desk.never_ran()
+
+
+def test_CF_09_dead_askers_count(user_desk):
+    """Else a loop that is killed each time would fill the approver's list."""
+    desk = user_desk.use(pending=3)
+    for i in range(3):
+        desk.ask_killed("echo %d" % i)
+    assert desk.run("echo 4").result["error"]["code"] == "limit"
+    assert len(desk.ls()) == 3
+
+
+# --- CF-10: how far a yes reaches -----------------------------------------------------------------
+
+def test_CF_10_a_session(desk):
+    asked = desk.ask(RAN, "--session", "one")
+    desk.answer("allow", asked, "--session")
+    asked.expect("finished", 0)
+    for _ in range(2):
+        again = desk.run(RAN, "--session", "one").expect("finished", 0)
+        assert again["approval_id"] == asked.id
+    assert desk.look(asked)["state"] == "allowed" and [a["id"] for a in desk.ls()] == [asked.id]
+    ran = len(desk.rows("running"))
+    for options in (["--session", "two"], [], ["--session", "one", "--memory", "300M"]):
+        assert desk.ask_killed(RAN, *options).id != asked.id
+    assert desk.ask_killed("echo other", "--session", "one").id != asked.id
+    assert len(desk.rows("running")) == ran == 3
+    assert len(desk.rows("approval.used")) == 3
+    desk.verify()
+
+
+def test_CF_10_a_session_that_is_revoked(user_desk):
+    desk = user_desk
+    asked = desk.ask(RAN, "--session", "one")
+    desk.answer("allow", asked, "--session")
+    asked.expect("finished", 0)
+    desk.answer("revoke", asked)
+    assert desk.ls() == [] and desk.look(asked)["state"] == "revoked"
+    assert len(desk.rows("approval.revoked")) == 1
+    assert desk.ask_killed(RAN, "--session", "one").id != asked.id
+    desk.answer("revoke", asked, status=1)
+    assert len(desk.rows("running")) == 1
+
+
+def test_CF_10_no_session_no_yes_for_it(user_desk):
+    asked = user_desk.ask_killed()
+    assert user_desk.approvals("allow", asked.id, "--session").status in (1, 2)
+    assert user_desk.look(asked)["state"] == "waiting"
+
+
+def test_CF_10_for_a_time(desk):
+    asked = desk.ask()
+    desk.answer("allow", asked, "--for", "3s")
+    begin = time.monotonic()
+    asked.expect("finished", 0)
+    ran = 1
+    if time.monotonic() - begin < 2:
+        assert desk.run(RAN, "--session", "any").expect("finished", 0)["approval_id"] == asked.id
+        ran += 1
+    entry = desk.look(asked)
+    assert entry["remembered"] == "digest" and entry["until"]
+    time.sleep(max(0, 3.1 - (time.monotonic() - begin)))
+    assert desk.ask_killed().id != asked.id
+    assert asked.id not in [a["id"] for a in desk.ls()]
+    assert len(desk.rows("running")) == ran
+
+
+def test_CF_10_for_a_time_revoked(user_desk):
+    desk = user_desk
+    asked = desk.ask()
+    desk.answer("allow", asked, "--for", "10m")
+    asked.expect("finished", 0)
+    assert [a["id"] for a in desk.ls()] == [asked.id]
+    desk.answer("revoke", asked)
+    assert desk.ask_killed().id != asked.id
+
+
+@pytest.mark.parametrize("remember, options", [
+    ("nothing", ["--session"]), ("nothing", ["--for", "1s"]), ("session", ["--for", "1s"]),
+    ("digest", ["--for", "61m"]), ("digest", ["--for", "1000d"])])
+def test_CF_10_more_than_the_policy_permits_is_refused(user_desk, remember, options):
+    desk = user_desk.use(remember=remember)
+    asked = desk.ask(RAN, "--session", "one")
+    done = desk.approvals("allow", asked.id, *options)
+    assert done.status == (1 if "1000d" not in options else done.status) and done.status, done
+    assert desk.look(asked)["state"] == "waiting"
+    if done.status == 1:
+        assert len(desk.rows("approval.refused")) == 1
+    desk.never_ran()
+    desk.answer("allow", asked)
+    asked.expect("finished", 0)
+
+
+@pytest.mark.parametrize("time_text", ["0", "0s", "-1s", "", "x", "1", "99999999999999999999s"])
+def test_CF_10_times_that_are_none(user_desk, time_text):
+    asked = user_desk.ask_killed()
+    done = user_desk.approvals("allow", asked.id, "--for", time_text)
+    assert done.status in (1, 2), done
+    assert user_desk.look(asked)["state"] == "waiting"
+    user_desk.approvals("allow", asked.id, "--session", "--for", "1s")
+    assert user_desk.look(asked)["state"] == "waiting"
+
+
+# --- CF-11: not by oneself ------------------------------------------------------------------------
+
+def test_CF_11_the_asker_cannot_allow(desk):
+    asked = desk.use(self="false").ask()
+    refused = desk.answer("allow", asked, status=1)
+    assert "may not answer himself" in refused.text, refused
+    assert len(desk.rows("approval.refused")) == 1
+    desk.never_ran()
+    desk.answer("deny", asked)
+    asked.expect("denied", 126)
+
+
+def test_CF_11_nor_without_a_person(desk):
+    asked = desk.use(self="false").ask(RAN, "--confirm", "approve")
+    assert desk.look(asked)["state"] == "waiting" and b"may not answer himself" in asked.err
+    desk.never_ran()
+    desk.answer("deny", asked)
+    asked.expect("denied", 126)
+
+
+def test_CF_11_another_user_answers(brig_root, user_desk):
+    """Root answers an ordinary user's question, in that user's state directory."""
+    desk = user_desk.use(self="false")
+    asked = desk.ask()
+    done = brig_root.command("approvals", "allow", asked.id, "--state-dir", desk.state)
+    assert done.status == 0, done
+    assert asked.expect("finished", 0)["stdout"] == "ran\n"
+    assert desk.rows("approval.allowed")[0]["actor"] == "cli:0"
+    desk.verify()
+
+
+@pytest.mark.needs_root
+def test_CF_11_a_user_namespace_is_no_other_user(user_desk):
+    """In one of his own he is root, to himself."""
+    desk = user_desk.use(self="false")
+    asked = desk.ask()
+    argv = desk.brig.argv("approvals", "allow", asked.id, "--state-dir", desk.state)
+    at = argv.index(os.fspath(desk.brig.path))
+    done = desk.brig.call(argv[:at] + ["unshare", "--user", "--map-root-user"] + argv[at:])
+    assert done.status != 0 and desk.look(asked)["state"] == "waiting", done
+    desk.never_ran()
+
+
+# --- CF-13: the box stays the box -----------------------------------------------------------------
+
+def test_CF_13_the_floor_of_a_policy_wins(brig_user, place):
+    """An ordinary user has no cgroups here: what the policy wants cannot be had, so nothing runs."""
+    desk = Desk(brig_user, place).use_text(
+        "version: 1\nname: firm\ndefault: allow\nfloor:\n  level: standard\n")
+    run = desk.run(RAN, "--level", "degraded-ok")
+    assert run.status in (125, 126) and run.result["stdout"] == "", run
+    assert run.result["receipt"]["level_required"] == "standard", run
+    weak = desk.use_text("version: 1\nname: weak\ndefault: allow\nfloor:\n  level: degraded-ok\n")
+    assert weak.run(RAN, "--level", "degraded-ok").expect("finished", 0)["stdout"] == "ran\n"
+
+
+def test_CF_13_an_approval_does_not_weaken_the_box(desk):
+    """The layers of an approved run are those of a run that nobody was asked about."""
+    asked = desk.ask()
+    desk.answer("allow", asked)
+    approved = asked.expect("finished", 0)["receipt"]
+    free = desk.use_text((LIB / "allow.yaml").read_text()).run().expect("finished", 0)["receipt"]
+    def enforced(receipt):
+        return {l["name"]: (l["required"], l["enforced"]) for l in receipt["layers"]}
+    assert enforced(approved) == enforced(free) and approved["verified"]
+    assert approved["level_achieved"] == free["level_achieved"]
+
+
+def test_CF_13_limits_of_the_floor_hold_for_what_is_approved(desk):
+    desk.use_text(ASK.read_text().replace("  level: degraded-ok", "  level: degraded-ok\n  limits: { timeout: 2s }"))
+    asked = desk.ask("sleep 20", "--timeout", "20s")
+    assert desk.look(asked)["request"]["limits"]["timeout_ms"] == 2000
+    desk.answer("allow", asked)
+    asked.expect("timed_out", 124)
+
+
+@pytest.mark.parametrize("confirm", ["ask", "approve"])
+def test_CF_13_without_a_record_nothing_is_approved(desk, confirm):
+    run = desk.run(RAN, "--no-record", "--confirm", confirm)
+    result = run.expect("denied", 126)
+    assert "no record" in result["error"]["cause"] and result["stdout"] == ""
+    free = desk.use_text((LIB / "allow.yaml").read_text()).run(RAN, "--no-record")
+    assert free.expect("finished", 0)["stdout"] == "ran\n"  # control
+
+
+def test_CF_13_a_yes_of_a_looser_policy_is_none_for_a_stricter_one(user_desk):
+    """Who may answer, and for how long, is what the policy of the run says."""
+    desk = user_desk
+    asked = desk.ask()
+    desk.answer("allow", asked, "--for", "1h")
+    asked.expect("finished", 0)
+    desk.use(self="false", remember="nothing")
+    again = desk.ask_killed()
+    assert again.id != asked.id and len(desk.rows("running")) == 1
+
+
+@pytest.mark.parametrize("text", ["", "version: 2\n", "default: allow\n", "{", "version: 1\nname: x\ndefault: maybe\n"])
+def test_CF_13_a_policy_that_cannot_be_read_runs_nothing(user_desk, text):
+    run = user_desk.use_text(text).run()
+    assert run.status not in (0, 1) and run.result["stdout"] == "" and run.result["error"]["cause"], run
