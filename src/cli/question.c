@@ -10,7 +10,8 @@
 
 #define LINES_SHOWN   120
 #define COLUMNS_SHOWN 400
-#define FILES_SHOWN   32
+#define ITEMS_SHOWN   32 /* arguments, variables, files */
+#define HEAD_LINES    8  /* of a file */
 
 static const char *text_of(json_t *o, const char *key)
 {
@@ -21,7 +22,12 @@ static const char *text_of(json_t *o, const char *key)
 
 static void put_word(struct buf *out, const char *s)
 {
-	shown_word(out, str_of(s), 200);
+	shown_word(out, str_of(s), COLUMNS_SHOWN);
+}
+
+static long long number_of(json_t *o, const char *key)
+{
+	return (long long)json_integer_value(json_object_get(o, key));
 }
 
 static void show_risk(json_t *risk, struct buf *out)
@@ -39,51 +45,80 @@ static void show_risk(json_t *risk, struct buf *out)
 	json_array_foreach(json_object_get(risk, "findings"), i, finding)
 	{
 		buf_printf(out, "  %-8s  line %lld: ", text_of(finding, "level"),
-		           (long long)json_integer_value(json_object_get(finding, "line")));
+		           number_of(finding, "line"));
 		put_word(out, text_of(finding, "message"));
 		buf_printf(out, " [%s]\n", text_of(finding, "rule"));
 	}
 }
 
-static void show_list(json_t *list, const char *label, const char *key, struct buf *out)
+static void show_list(json_t *list, const char *label, bool all, struct buf *out)
 {
+	size_t n = all ? SIZE_MAX : ITEMS_SHOWN, width = all ? SIZE_MAX : COLUMNS_SHOWN;
 	json_t *item;
 	size_t i;
 
-	if (!json_array_size(list))
-		return;
-	buf_printf(out, "%-10s", label);
 	json_array_foreach(list, i, item)
 	{
-		if (i == FILES_SHOWN) {
-			buf_printf(out, " ... and %zu more", json_array_size(list) - i);
+		if (i == n) {
+			buf_printf(out, "          ... and %zu more\n", json_array_size(list) - i);
 			break;
 		}
-		buf_puts(out, i ? ", " : "");
-		put_word(out, key ? text_of(item, key) : json_string_value(item));
-		if (key)
-			buf_printf(out, " (%lld bytes)",
-			           (long long)json_integer_value(json_object_get(item, "size")));
+		buf_printf(out, "%-10s", i ? "" : label);
+		shown_word(out, str_of(json_string_value(item)), width);
+		buf_putc(out, '\n');
 	}
-	buf_putc(out, '\n');
 }
 
-static void show_bounds(json_t *o, struct buf *out)
+/* Size and digest are of all of it; what follows is the beginning. */
+static void show_bytes(json_t *o, bool all, struct buf *out)
+{
+	struct shown s;
+
+	buf_printf(out, "%lld bytes, sha256 %s\n", number_of(o, "size"), text_of(o, "sha256"));
+	shown_put(out, str_of(text_of(o, "head")), "          | ", all ? SIZE_MAX : HEAD_LINES,
+	          all ? SIZE_MAX : COLUMNS_SHOWN, &s);
+	if (s.cut)
+		buf_printf(out, "          [%zu lines more are known: show --all]\n", s.cut);
+}
+
+static void show_files(json_t *list, bool all, struct buf *out)
+{
+	json_t *file;
+	size_t i;
+
+	json_array_foreach(list, i, file)
+	{
+		if (!all && i == ITEMS_SHOWN) {
+			buf_printf(out, "          ... and %zu more\n", json_array_size(list) - i);
+			break;
+		}
+		buf_printf(out, "%-10s", i ? "" : "Files:");
+		put_word(out, text_of(file, "path"));
+		buf_puts(out, json_is_true(json_object_get(file, "executable")) ? ", executable, "
+		                                                                : ", ");
+		show_bytes(file, all, out);
+	}
+}
+
+static void show_bounds(json_t *o, bool all, struct buf *out)
 {
 	json_t *limits = json_object_get(o, "limits"), *value;
 	const char *key;
 
-	buf_printf(out, "Box:      tier %s, level %s, network %s, stdin %lld bytes\n",
-	           text_of(o, "tier"), text_of(o, "level"), text_of(o, "network"),
-	           (long long)json_integer_value(json_object_get(o, "stdin_bytes")));
+	buf_printf(out, "Box:      tier %s, level %s, network %s\n", text_of(o, "tier"),
+	           text_of(o, "level"), text_of(o, "network"));
 	buf_puts(out, "Limits:  ");
 	json_object_foreach(limits, key, value)
 		buf_printf(out, " %s=%lld", key, (long long)json_integer_value(value));
 	buf_putc(out, '\n');
-	show_list(json_object_get(o, "args"), "Args:", NULL, out);
-	show_list(json_object_get(o, "env"), "Env:", NULL, out);
-	show_list(json_object_get(o, "tools"), "Tools:", NULL, out);
-	show_list(json_object_get(o, "files"), "Files:", "path", out);
+	show_list(json_object_get(o, "args"), "Args:", all, out);
+	show_list(json_object_get(o, "env"), "Env:", all, out);
+	show_list(json_object_get(o, "tools"), "Tools:", all, out);
+	if (number_of(json_object_get(o, "stdin"), "size")) {
+		buf_puts(out, "Stdin:    ");
+		show_bytes(json_object_get(o, "stdin"), all, out);
+	}
+	show_files(json_object_get(o, "files"), all, out);
 }
 
 static void show_code(struct str code, bool all, const char *id, struct buf *out)
@@ -127,7 +162,12 @@ static void show_head(const struct approval *a, json_t *o, struct buf *out)
 	put_word(out, text_of(decision, "rule"));
 	buf_puts(out, ": ");
 	put_word(out, text_of(decision, "reason"));
-	buf_printf(out, "\nRuns:     %s\n", text_of(o, "language"));
+	buf_printf(out, "\nRuns:     %s %s", text_of(o, "action"), text_of(o, "language"));
+	if (*text_of(o, "name")) {
+		buf_puts(out, ", as ");
+		put_word(out, text_of(o, "name"));
+	}
+	buf_putc(out, '\n');
 }
 
 int question_show(struct ledger *l, const struct approval *a, bool all, struct buf *out,
@@ -144,8 +184,11 @@ int question_show(struct ledger *l, const struct approval *a, bool all, struct b
 		return err_set(err, ERR_INTERNAL, EIO, "the summary of approval %s", a->id);
 	show_head(a, o, out);
 	show_risk(json_object_get(o, "risk"), out);
-	show_bounds(o, out);
-	show_code((struct str){ code.data, code.len }, all, a->id, out);
+	show_bounds(o, all, out);
+	if (*text_of(o, "params"))
+		show_code(str_of(text_of(o, "params")), all, a->id, out);
+	else
+		show_code((struct str){ code.data, code.len }, all, a->id, out);
 	json_decref(o);
 	r = buf_finish(out);
 	return r < 0 ? err_set(err, ERR_LIMIT, -r, "the text of approval %s", a->id) : 0;

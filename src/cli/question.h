@@ -6,7 +6,7 @@
 
 #include "confirm/confirm.h"
 
-#define QUESTION_MAX (4 * MIB)
+#define QUESTION_MAX (64 * MIB) /* escapes make text longer */
 
 /* `all`: every line of the code; else the beginning, with what was left out said. */
 int question_show(struct ledger *l, const struct approval *a, bool all, struct buf *out,

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -16,11 +17,17 @@
 
 static int bell_open(const char *dir)
 {
-	char path[4096];
+	CLEANUP_FD int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP_FD int fd = FD_NONE;
+	struct stat st;
 
-	if (snprintf(path, sizeof(path), "%s/bell", dir) >= (int)sizeof(path))
-		return -ENAMETOOLONG;
-	return open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (dir_fd < 0 || fstat(dir_fd, &st) < 0)
+		return -errno;
+	fd = openat(dir_fd, "bell", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	/* Root answers in somebody's directory: the bell stays his. */
+	if (fd >= 0 && st.st_uid != geteuid() && fchown(fd, st.st_uid, st.st_gid) < 0)
+		return -errno;
+	return fd < 0 ? -errno : fd_take(&fd);
 }
 
 int bell_watch(const char *dir, int *ret_fd, struct err *err)

@@ -16,7 +16,8 @@
 #include "ledger/ledger.h"
 #include "model/approval.h"
 
-#define APPROVAL_SUMMARY_MAX (32 * KIB)
+/* Arguments, environment and the beginnings of files, all of them escaped. */
+#define APPROVAL_SUMMARY_MAX (8 * MIB)
 #define APPROVALS_LISTED_MAX 1000
 
 struct confirm_question {

@@ -62,7 +62,8 @@ static int refuse(struct err *err, const char *dir, const char *name, const char
 
 static int check_owner(const struct stat *st, const char *dir, const char *name, struct err *err)
 {
-	if (st->st_uid != geteuid())
+	/* Root may answer the questions in anybody's. */
+	if (st->st_uid != geteuid() && geteuid() != 0)
 		return refuse(err, dir, name, "belongs to another user");
 	if (st->st_mode & (S_IWGRP | S_IWOTH))
 		return refuse(err, dir, name, "can be written by others");
@@ -284,10 +285,13 @@ static int lock_dir(const struct ledger *l, struct err *err)
 
 int ledger_files_make(struct ledger *l, ledger_make_db_fn *make_db, struct err *err)
 {
+	struct stat st;
 	int r;
 
 	if (exists(l, DB))
 		return 0;
+	if (fstat(l->dir_fd, &st) < 0 || st.st_uid != geteuid())
+		return refuse(err, l->dir, ".", "belongs to another user, who has to begin it");
 	r = lock_dir(l, err);
 	if (r < 0)
 		return r;

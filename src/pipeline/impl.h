@@ -18,17 +18,16 @@ struct pipeline {
 	struct policy *policies[PIPELINE_POLICIES_MAX];
 	size_t n_policies;
 	char caller[ACTOR_SIZE], owner[OWNER_SIZE];
-	int bell;               /* FD_NONE until a job waits */
-	int epoll;              /* bell and channels */
-	struct job_list to_run; /* RUNNING is recorded, not committed */
-	struct job_list held;   /* WAITING */
-	struct job_list asking; /* WAITING, not committed, nobody told */
-	struct job_list over;   /* final, not committed */
-	uint64_t looked_ms;     /* when the held jobs were last looked at */
-	struct receipt last_receipt;
-	uint8_t last_receipt_digest[SHA256_SIZE];
+	int bell;                                    /* FD_NONE until a job waits */
+	int epoll;                                   /* bell and channels */
+	struct job_list to_run;                      /* RUNNING is recorded, not committed */
+	struct job_list held;                        /* WAITING */
+	struct job_list asking;                      /* WAITING, not committed, nobody told */
+	struct job_list over;                        /* final, not committed */
+	uint64_t looked_ms;                          /* when the held jobs were last looked at */
 	struct sqlite3_stmt *add_open, *remove_open; /* of recover.c */
 	struct err broken; /* why the group cannot be committed; ERR_NONE: it can */
+	bool durable;      /* the group uses up an approval: that must not come back */
 	bool busy;         /* in pipeline_turn(): done() may submit */
 };
 

@@ -193,7 +193,7 @@ void pipeline_submit(struct pipeline *pl, struct job *job)
  */
 static int commit(struct pipeline *pl, struct err *err)
 {
-	enum ledger_durability how = pl->asking.n ? LEDGER_DISK : LEDGER_PROCESS;
+	enum ledger_durability how = pl->asking.n || pl->durable ? LEDGER_DISK : LEDGER_PROCESS;
 	int r = 0;
 
 	if (!pl->ledger)
@@ -207,6 +207,7 @@ static int commit(struct pipeline *pl, struct err *err)
 	if (r < 0)
 		ledger_abort(pl->ledger);
 	pl->broken = (struct err){ 0 };
+	pl->durable = false;
 	return r;
 }
 

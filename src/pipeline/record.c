@@ -21,18 +21,22 @@ static void put_digest(struct buf *out, const char *key, const uint8_t digest[SH
 	buf_printf(out, "\"%s\":\"%s\"", key, hex);
 }
 
-/* {"sha256":…,"bytes":…} and the body beside the chain. */
+/* The digest under this name, the size beside it, and the body beside the chain. */
 static int put_body(struct pipeline *pl, struct buf *out, const char *key, struct str bytes,
                     struct err *err)
 {
 	uint8_t digest[SHA256_SIZE];
-	int r = ledger_body(pl->ledger, bytes.p, bytes.n, digest, err);
+	int r = 0;
 
+	if (bytes.n)
+		r = ledger_body(pl->ledger, bytes.p, bytes.n, digest, err);
 	if (r < 0)
 		return r;
-	buf_printf(out, "\"%s\":{", key);
-	put_digest(out, "sha256", digest);
-	buf_printf(out, ",\"bytes\":%zu}", bytes.n);
+	if (bytes.n)
+		put_digest(out, key, digest);
+	else
+		buf_printf(out, "\"%s\":null", key);
+	buf_printf(out, ",\"%s_bytes\":%zu", key, bytes.n);
 	return 0;
 }
 
@@ -126,24 +130,27 @@ static int running(struct pipeline *pl, struct job *job, struct buf *out, struct
 	return open_job_add(pl, job, JOB_RUNNING, err);
 }
 
-/* Boxes of one kind have the same receipt, byte for byte: it is written once. */
-static int put_receipt(struct pipeline *pl, const struct receipt *receipt, struct buf *out,
-                       struct err *err)
+/* What held, without the texts of each layer: the limits are in the row before. */
+static void put_receipt(const struct receipt *receipt, struct buf *out)
 {
-	CLEANUP_BUF struct buf text = BUF_INIT(64 * KIB);
-	int r;
+	bool first = true;
 
-	if (memcmp(receipt, &pl->last_receipt, sizeof(*receipt)) != 0) {
-		r = receipt_to_json(receipt, &text);
-		if (r < 0)
-			return err_set(err, ERR_INTERNAL, -r, "receipt");
-		r = ledger_body(pl->ledger, text.data, text.len, pl->last_receipt_digest, err);
-		if (r < 0)
-			return r;
-		pl->last_receipt = *receipt;
+	buf_printf(out,
+	           "\"receipt\":{\"verified\":%s,\"level_required\":\"%s\","
+	           "\"level_achieved\":\"%s\",\"image\":",
+	           receipt->verified ? "true" : "false", level_name(receipt->level_required),
+	           level_name(receipt->level_achieved));
+	json_put_cstr(out, receipt->image);
+	buf_puts(out, ",\"launcher\":");
+	json_put_cstr(out, receipt->launcher);
+	buf_printf(out, ",\"seccomp\":\"%.16s\",\"not_enforced\":[", receipt->seccomp_profile);
+	for (unsigned i = 0; i < LAYER_COUNT; i++) {
+		if (receipt->layers[i].enforced)
+			continue;
+		buf_printf(out, "%s\"%s\"", first ? "" : ",", layer_name((enum layer_id)i));
+		first = false;
 	}
-	put_digest(out, "receipt", pl->last_receipt_digest);
-	return 0;
+	buf_puts(out, "]}");
 }
 
 static void put_usage(const struct usage *u, struct buf *out)
@@ -202,8 +209,7 @@ static int finished(struct pipeline *pl, struct job *job, struct buf *out, struc
 		r = put_body(pl, out, "stderr", (struct str){ res->errout.data, res->errout.len },
 		             err);
 	buf_printf(out, ",\"dropped\":%" PRIu64 ",", res->out_dropped + res->err_dropped);
-	if (r >= 0)
-		r = put_receipt(pl, &res->receipt, out, err);
+	put_receipt(&res->receipt, out);
 	if (r >= 0)
 		r = record_files(pl, job, err);
 	return r < 0 ? r : open_job_remove(pl, job, err);
@@ -215,8 +221,9 @@ static int ended(struct pipeline *pl, struct job *job, struct buf *out, struct e
 	const struct err *why = &job->result.error;
 	int r = 0;
 
-	buf_printf(out, "\"code\":\"%s\",\"cause\":", err_code_name(why->code));
-	json_put_cstr(out, why->msg);
+	buf_printf(out, "\"code\":\"%s\",\"cause\":",
+	           why->code == ERR_NONE ? "cancelled" : err_code_name(why->code));
+	json_put_cstr(out, why->code == ERR_NONE ? "by whoever asked" : why->msg);
 	if (job->state == JOB_WAITING && job->cancelled)
 		r = confirm_withdraw(pl->ledger, job->approval.id, pl->caller, err);
 	return r < 0 ? r : open_job_remove(pl, job, err);

@@ -10,7 +10,8 @@
 
 #include "base/json.h"
 #include "pipeline/impl.h"
-#include "route/route.h"
+
+#define HEAD_SHOWN 2048 /* of a file and of standard input */
 
 /* Each kind of action: how it is assessed and what an executor must be able to do. */
 static void assess_code(struct pipeline *pl, struct job *job)
@@ -105,6 +106,31 @@ static void put_names(struct buf *out, const char *key, const char *const *list,
 	buf_putc(out, ']');
 }
 
+/* Bytes that the code will see: their digest, and their beginning for the eyes. */
+static void put_bytes(struct buf *out, struct str bytes)
+{
+	uint8_t digest[SHA256_SIZE];
+	char hex[SHA256_HEX_SIZE];
+
+	sha256(bytes.p, bytes.n, digest);
+	sha256_hex(digest, hex);
+	buf_printf(out, "\"size\":%zu,\"sha256\":\"%s\",\"head\":", bytes.n, hex);
+	json_put_string(out, bytes.p, MIN2(bytes.n, (size_t)HEAD_SHOWN));
+}
+
+static void put_files(struct buf *out, const struct request *r)
+{
+	buf_puts(out, ",\"files\":[");
+	for (size_t i = 0; i < r->n_files; i++) {
+		buf_puts(out, i ? ",{\"path\":" : "{\"path\":");
+		json_put_cstr(out, r->files[i].path);
+		buf_printf(out, ",\"executable\":%s,", r->files[i].executable ? "true" : "false");
+		put_bytes(out, r->files[i].data);
+		buf_putc(out, '}');
+	}
+	buf_putc(out, ']');
+}
+
 /* All that is bound by the digest, for the eyes of whoever answers. */
 static int summarise(const struct job *job, struct buf *out)
 {
@@ -112,20 +138,21 @@ static int summarise(const struct job *job, struct buf *out)
 
 	buf_printf(out,
 	           "{\"action\":\"%s\",\"language\":\"%s\",\"tier\":\"%s\",\"level\":\"%s\","
-	           "\"network\":\"%s\",\"stdin_bytes\":%zu,",
+	           "\"network\":\"%s\",\"name\":",
 	           action_name(r->action), language_name(r->language), tier_name(r->tier),
-	           level_name(r->level), network_name(r->network), r->stdin_data.n);
+	           level_name(r->level), network_name(r->network));
+	json_put_cstr(out, r->name ? r->name : "");
+	buf_puts(out, ",\"params\":");
+	json_put_string(out, r->params.p, r->params.n);
+	buf_puts(out, ",\"stdin\":{");
+	put_bytes(out, r->stdin_data);
+	buf_puts(out, "},");
 	put_limits(out, r);
 	put_names(out, "args", r->args, r->n_args);
 	put_names(out, "env", r->env, r->n_env);
 	put_names(out, "tools", r->tools, r->n_tools);
-	buf_puts(out, ",\"files\":[");
-	for (size_t i = 0; i < r->n_files; i++) {
-		buf_puts(out, i ? ",{\"path\":" : "{\"path\":");
-		json_put_cstr(out, r->files[i].path);
-		buf_printf(out, ",\"size\":%zu}", r->files[i].data.n);
-	}
-	buf_puts(out, "],\"decision\":");
+	put_files(out, r);
+	buf_puts(out, ",\"decision\":");
 	decision_to_json(&job->decision, out);
 	buf_puts(out, ",\"risk\":");
 	findings_to_json(&job->findings, out);
@@ -135,7 +162,7 @@ static int summarise(const struct job *job, struct buf *out)
 
 static int ask(struct pipeline *pl, struct job *job)
 {
-	CLEANUP_BUF struct buf summary = BUF_INIT(2 * MIB); /* arguments and environment fit */
+	CLEANUP_BUF struct buf summary = BUF_INIT(APPROVAL_SUMMARY_MAX);
 	struct confirm_question q = { .job = job->id,
 		                      .session = job->request.session_id,
 		                      .asker = pl->caller,
@@ -168,8 +195,10 @@ static int use_standing(struct pipeline *pl, struct job *job)
 	request_digest(&job->effective, job->digest, job->rest);
 	r = confirm_use(pl->ledger, job->digest, job->request.session_id, job->id, &job->approval,
 	                &job->result.error);
-	if (r == 1)
+	if (r == 1) {
 		memcpy(job->result.approval_id, job->approval.id, sizeof(job->approval.id));
+		pl->durable = true;
+	}
 	return r;
 }
 

@@ -309,7 +309,7 @@ static bool test(struct pass *p, const struct predicate *pred, uint32_t node)
 /* A capture that this alternative of the pattern does not have is not asked about. */
 bool predicates_hold(struct pass *p, const struct rule *rule, const uint32_t *captures)
 {
-	const struct predicate *pred = &p->g->query->predicates[rule->first];
+	const struct predicate *pred = rule->n ? &p->g->query->predicates[rule->first] : NULL;
 
 	for (uint32_t i = 0; i < rule->n; i++) {
 		uint32_t node = captures[pred[i].capture];
@@ -347,7 +347,7 @@ static enum language language_named(const struct literal *l)
 
 void directives_run(struct pass *p, const struct rule *rule, const uint32_t *captures)
 {
-	const struct predicate *pred = &p->g->query->predicates[rule->first];
+	const struct predicate *pred = rule->n ? &p->g->query->predicates[rule->first] : NULL;
 
 	for (uint32_t i = 0; i < rule->n; i++) {
 		uint32_t node = captures[pred[i].capture];

@@ -308,7 +308,7 @@ static int add_predicate(struct query *q, struct query_reader *in, const struct 
 	for (uint32_t i = 0; r == 0 && i < item->n - regex; i++)
 		r = add_literal(q, in, in->texts[item->first + i], p.op == PRED_NAME);
 	p.n = q->n_literals - p.first;
-	if (r == 0 && p.op == PRED_NAME)
+	if (r == 0 && p.op == PRED_NAME && p.n)
 		p.n_exact = sort_names(q->literals + p.first, p.n);
 	if (r == 0 && regex)
 		r = add_regex(q, in, in->texts[item->first + item->n - 1], &p.regex);
@@ -389,7 +389,8 @@ static int add_rule(struct query *q, struct query_reader *in, uint32_t root)
 		if (str_is(in->captures[i], "hit"))
 			rule.hit = i;
 	rule.n = q->n_predicates - rule.first;
-	sort_predicates(q->predicates + rule.first, rule.n);
+	if (rule.n)
+		sort_predicates(q->predicates + rule.first, rule.n);
 	q->rules[q->n_rules++] = rule;
 	if (in->branches[root].kind == BRANCH_GROUP) {
 		uint8_t outer = in->branches[root].capture;

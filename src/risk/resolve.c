@@ -32,8 +32,8 @@ static struct name name_glue(struct pass *p, struct name a, const char *between,
 		p->trouble = -ENOMEM;
 		return name_make(p, STR("?"));
 	}
-	memcpy(v, a.p, a.n);
-	memcpy(v + a.n, between, gap);
+	memcpy(v, a.p, a.n);           /* the arena's memory is zeroed: it ends in a NUL */
+	memcpy(v + a.n, between, gap); // NOLINT(bugprone-not-null-terminated-result)
 	if (b.n)
 		memcpy(v + a.n + gap, b.p, b.n);
 	return name_make(p, (struct str){ v, n });

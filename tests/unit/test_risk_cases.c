@@ -145,7 +145,7 @@ static bool has_rule(const struct findings *f, const char *rule)
 
 static void count(const struct record *r, const struct findings *f, struct tally *t)
 {
-	bool risky = streq(r->op, "<=") ? r->want >= RISK_MEDIUM : r->want >= RISK_MEDIUM;
+	bool risky = r->want >= RISK_MEDIUM;
 	bool flagged = f->level >= RISK_MEDIUM;
 
 	t->n[r->class]++;
