@@ -67,9 +67,9 @@ static int prompt_ask(struct channel *c, struct ledger *l, const struct approval
 		return -EBUSY; /* one at a time; others are answered elsewhere */
 	if (!a->self) {
 		(void)dprintf(p->tty,
-		              "brig: approval %s waits; the policy wants somebody else to answer:\n"
-		              "      brig approvals show %s; brig approvals allow %s\n",
-		              a->id, a->id, a->id);
+		              "brig: approval %s waits; the policy wants somebody else to answer,\n"
+		              "      as root: brig approvals allow %s --state-dir %s\n",
+		              a->id, a->id, ledger_dir(l));
 		return 0;
 	}
 	p->asked = *a;
@@ -81,6 +81,7 @@ static int answer(struct prompt *p, struct ledger *l, char key)
 {
 	struct confirm_answer x = { .id = p->asked.id,
 		                    .actor = p->base.actor,
+		                    .local = true,
 		                    .allow = key != 'n',
 		                    .digest = p->asked.digest,
 		                    .reason = "at the terminal" };

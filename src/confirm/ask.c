@@ -9,6 +9,8 @@
 #include "base/str.h"
 #include "confirm/impl.h"
 
+#define SEEN_MAX 10000 /* rows of one digest that are looked at, newest first */
+
 /* Does this allow cover a run in `session` now? */
 static bool covers(const struct approval_row *row, const struct moment *now, const char *session)
 {
@@ -40,37 +42,42 @@ static int find_row(struct ledger *l, const uint8_t digest[SHA256_SIZE], enum ap
 
 	(void)snprintf(sql, sizeof(sql),
 	               "SELECT %s FROM approval WHERE digest = ?1 AND state = ?2 "
-	               "ORDER BY scope, created_us LIMIT 100",
+	               "ORDER BY created_us DESC",
 	               row_columns);
 	r = prepare(l, sql, &s, err);
 	if (r < 0)
 		return r;
 	(void)sqlite3_bind_blob(s, 1, digest, SHA256_SIZE, SQLITE_STATIC);
 	(void)sqlite3_bind_int(s, 2, state);
-	while ((r = step(l, s, err)) == 1) {
+	for (int i = 0; i < SEEN_MAX && (r = step(l, s, err)) == 1; i++) {
 		row_read(s, ret);
 		if (fits(ret, data))
 			return 1;
 	}
-	return r;
+	return r < 0 ? r : 0;
 }
 
 struct seeker {
 	struct moment now;
 	const char *session, *asker;
+	const struct decision *decision;
 };
 
 static bool is_standing(const struct approval_row *row, const void *data)
 {
 	const struct seeker *k = data;
 
+	if (row->a.scope > k->decision->remember)
+		return false;
+	if (!k->decision->self_approve && is_same_person(row->a.asker, row->a.answered_by))
+		return false;
 	return covers(row, &k->now, k->session);
 }
 
-int confirm_use(struct ledger *l, const uint8_t digest[SHA256_SIZE], const char *session,
-                const char *job, struct approval *ret, struct err *err)
+int confirm_use(struct ledger *l, const uint8_t digest[SHA256_SIZE], const struct decision *d,
+                const char *session, const char *job, struct approval *ret, struct err *err)
 {
-	struct seeker k = { .session = session };
+	struct seeker k = { .session = session, .decision = d };
 	struct approval_row row;
 	int r = table_ready(l, err);
 

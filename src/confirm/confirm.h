@@ -34,6 +34,7 @@ struct confirm_question {
 struct confirm_answer {
 	const char *id;
 	const char *actor;
+	bool local; /* the actor is this process, known by its uid and nothing else */
 	bool allow;
 	enum remember scope;    /* of an allow */
 	uint64_t remember_ms;   /* of REMEMBER_DIGEST */
@@ -44,10 +45,11 @@ struct confirm_answer {
 
 /*
  * A standing "yes" for this digest, if there is one: an allow once that nobody used, one for the
- * session, one until a time. Uses it within the ledger's group: 1 and *ret, 0 when there is none.
+ * session, one until a time. It counts only as far as the policy of today permits. Uses it within
+ * the ledger's group: 1 and *ret, 0 when there is none.
  */
-int confirm_use(struct ledger *l, const uint8_t digest[SHA256_SIZE], const char *session,
-                const char *job, struct approval *ret, struct err *err);
+int confirm_use(struct ledger *l, const uint8_t digest[SHA256_SIZE], const struct decision *d,
+                const char *session, const char *job, struct approval *ret, struct err *err);
 /*
  * Records the question in the ledger's group; the caller commits before he shows it to anybody. A
  * waiting question for the same thing whose asker died is taken over. -EBUSY with ERR_LIMIT when

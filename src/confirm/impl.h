@@ -40,6 +40,9 @@ bool row_has_lapsed(const struct approval_row *row, const struct moment *now);
 int row_event(struct ledger *l, const struct approval_row *row, const char *name, const char *actor,
               const char *why, struct err *err);
 
+/* Has `actor` the same identity as `asker`, or none of his own (a service of the asker's)? */
+bool is_same_person(const char *asker, const char *actor);
+
 void moment_now(struct moment *ret);
 bool moment_passed(const struct moment *now, const char *boot_id, uint64_t boot_ms,
                    uint64_t real_us);

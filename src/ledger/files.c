@@ -60,10 +60,10 @@ static int refuse(struct err *err, const char *dir, const char *name, const char
 	                  (unsigned)geteuid());
 }
 
-static int check_owner(const struct stat *st, const char *dir, const char *name, struct err *err)
+static int check_owner(const struct stat *st, uid_t owner, const char *dir, const char *name,
+                       struct err *err)
 {
-	/* Root may answer the questions in anybody's. */
-	if (st->st_uid != geteuid() && geteuid() != 0)
+	if (st->st_uid != owner)
 		return refuse(err, dir, name, "belongs to another user");
 	if (st->st_mode & (S_IWGRP | S_IWOTH))
 		return refuse(err, dir, name, "can be written by others");
@@ -73,15 +73,17 @@ static int check_owner(const struct stat *st, const char *dir, const char *name,
 /* By name only: closing a descriptor of the database would drop SQLite's locks on it. */
 static int check_file(const struct ledger *l, const char *name, struct stat *ret, struct err *err)
 {
-	struct stat st;
+	struct stat st, dir;
 	int r;
 
+	if (fstat(l->dir_fd, &dir) < 0)
+		return err_set(err, ERR_IO, errno, "%s", l->dir);
 	if (fstatat(l->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? -ENOENT
 		                       : err_set(err, ERR_IO, errno, "%s/%s", l->dir, name);
 	if (!S_ISREG(st.st_mode))
 		return refuse(err, l->dir, name, "is not a regular file");
-	r = check_owner(&st, l->dir, name, err);
+	r = check_owner(&st, dir.st_uid, l->dir, name, err);
 	if (r < 0)
 		return r;
 	*ret = st;
@@ -131,7 +133,8 @@ int ledger_files_dir(const char *dir, int *ret_fd, struct err *err)
 	}
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_set(err, ERR_IO, errno, "open the state directory \"%s\"", dir);
-	r = check_owner(&st, dir, ".", err);
+	/* Root may answer the questions in anybody's. */
+	r = check_owner(&st, geteuid() == 0 ? st.st_uid : geteuid(), dir, ".", err);
 	if (r < 0)
 		return r;
 	*ret_fd = fd_take(&fd);

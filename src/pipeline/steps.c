@@ -193,8 +193,8 @@ static int use_standing(struct pipeline *pl, struct job *job)
 	int r;
 
 	request_digest(&job->effective, job->digest, job->rest);
-	r = confirm_use(pl->ledger, job->digest, job->request.session_id, job->id, &job->approval,
-	                &job->result.error);
+	r = confirm_use(pl->ledger, job->digest, &job->decision, job->request.session_id, job->id,
+	                &job->approval, &job->result.error);
 	if (r == 1) {
 		memcpy(job->result.approval_id, job->approval.id, sizeof(job->approval.id));
 		pl->durable = true;
@@ -253,7 +253,10 @@ int step_answered(struct pipeline *pl, struct job *job)
 		if (a->edited)
 			return take_edited(pl, job);
 		r = use_standing(pl, job);
-		return r <= 0 ? r < 0 ? r : JOB_DENIED : JOB_CONFIRMED;
+		if (r == 0)
+			(void)err_set(&job->result.error, ERR_DENIED, 0,
+			              "another run has used the approval");
+		return r < 0 ? r : r ? JOB_CONFIRMED : JOB_DENIED;
 	case APPROVAL_EXPIRED:
 		(void)err_set(&job->result.error, ERR_EXPIRED, 0, "nobody answered in time");
 		return JOB_EXPIRED;

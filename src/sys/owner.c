@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -79,4 +80,14 @@ bool owner_is_gone(const char *owner)
 		return false; /* cannot be known from here */
 	(void)snprintf(text, sizeof(text), "%d", pid);
 	return start_time(text, &now) < 0 || now != start;
+}
+
+bool ids_are_real(void)
+{
+	char map[128];
+	unsigned inside, outside, count;
+
+	return read_small("/proc/self/uid_map", map, sizeof(map)) == 0 &&
+	       sscanf(map, "%u %u %u", &inside, &outside, &count) == 3 && inside == 0 &&
+	       outside == 0 && count == UINT32_MAX;
 }

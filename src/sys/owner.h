@@ -14,3 +14,5 @@ const char *boot_id(void);
 void owner_self(char ret[OWNER_SIZE]);
 /* True only when that is certain: another pid namespace cannot be judged from here. */
 bool owner_is_gone(const char *owner);
+/* Are ids here those of the machine? In a user namespace anybody can be anybody. */
+bool ids_are_real(void);

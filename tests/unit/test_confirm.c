@@ -85,7 +85,7 @@ static int answer(const struct approval *a, bool allow, enum remember scope, str
 static int use(const struct approval *a, const char *session)
 {
 	struct approval used;
-	int r = confirm_use(l, a->digest, session, "job2", &used, &err);
+	int r = confirm_use(l, a->digest, &decision, session, "job2", &used, &err);
 
 	cr_assert(ledger_commit(l, LEDGER_PROCESS, NULL) >= 0);
 	return r;
@@ -184,6 +184,41 @@ Test(confirm, the_asker_may_not_answer_where_the_policy_says_so)
 	cr_expect(confirm_answer(l, &x, &after, &err) == -EPERM);
 	x.allow = false;
 	cr_expect(confirm_answer(l, &x, &after, &err) >= 0, "he may take it back");
+}
+
+Test(confirm, the_same_uid_by_another_way_is_the_same_person)
+{
+	struct approval a, after;
+	struct confirm_answer x = { .allow = true };
+
+	decision.self_approve = false;
+	a = ask("x", NULL);
+	x.id = a.id;
+	x.actor = "lib:1";
+	cr_expect(confirm_answer(l, &x, &after, &err) == -EPERM);
+	x.actor = "auto-approve";
+	cr_expect(confirm_answer(l, &x, &after, &err) == -EPERM);
+	x.actor = "cli:2";
+	x.local = true; /* and it keeps the state directory */
+	cr_expect(confirm_answer(l, &x, &after, &err) == -EPERM);
+	x.local = false;
+	cr_expect(confirm_answer(l, &x, &after, &err) >= 0);
+}
+
+Test(confirm, a_yes_counts_as_far_as_the_policy_of_today_permits)
+{
+	struct approval a = ask("x", "s"), b = ask("y", "s"), after;
+	struct confirm_answer own = { .id = b.id, .actor = "cli:1", .allow = true };
+
+	cr_assert(answer(&a, true, REMEMBER_DIGEST, &after) >= 0);
+	cr_assert(confirm_answer(l, &own, &after, &err) >= 0);
+	decision.remember = REMEMBER_SESSION;
+	cr_expect(use(&a, "s") == 0, "longer than is permitted now");
+	decision.self_approve = false;
+	cr_expect(use(&b, "s") == 0, "by the asker himself");
+	decision.remember = REMEMBER_DIGEST;
+	decision.self_approve = true;
+	cr_expect(use(&a, "s") == 1 && use(&b, "s") == 1);
 }
 
 Test(confirm, more_than_the_policy_permits_is_refused)
