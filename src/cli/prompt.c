@@ -15,6 +15,9 @@
 #include "cli/flow.h"
 #include "cli/question.h"
 
+/* More than the terminal's longest line: a read is never the rest of one. */
+#define LINE_SIZE 8192
+
 struct prompt {
 	struct channel base;
 	int tty;
@@ -77,25 +80,39 @@ static int prompt_ask(struct channel *c, struct ledger *l, const struct approval
 	return show(p, l, false, err);
 }
 
-static int answer(struct prompt *p, struct ledger *l, char key)
+/* What a key means; false: nothing. */
+static bool read_key(const struct prompt *p, char key, struct confirm_answer *ret)
 {
-	struct confirm_answer x = { .id = p->asked.id,
-		                    .actor = p->base.actor,
-		                    .local = true,
-		                    .allow = key != 'n',
-		                    .digest = p->asked.digest,
-		                    .reason = "at the terminal" };
+	*ret = (struct confirm_answer){ .id = p->asked.id,
+		                        .actor = p->base.actor,
+		                        .local = true,
+		                        .digest = p->asked.digest,
+		                        .reason = "at the terminal" };
+	switch (key) {
+	case 'n':
+		return true;
+	case 'y':
+		break;
+	case 's':
+		ret->scope = REMEMBER_SESSION;
+		break;
+	case 'd':
+		ret->scope = REMEMBER_DIGEST;
+		ret->remember_ms = p->asked.remember_ms;
+		break;
+	default:
+		return false;
+	}
+	ret->allow = true;
+	return true;
+}
+
+static int answer(struct prompt *p, struct ledger *l, const struct confirm_answer *x)
+{
 	struct approval after;
 	struct err err = { 0 };
-	int r;
+	int r = confirm_answer(l, x, &after, &err);
 
-	if (key == 's')
-		x.scope = REMEMBER_SESSION;
-	if (key == 'd') {
-		x.scope = REMEMBER_DIGEST;
-		x.remember_ms = p->asked.remember_ms;
-	}
-	r = confirm_answer(l, &x, &after, &err);
 	if (r < 0) {
 		(void)dprintf(p->tty, "brig: %s\n", err.msg);
 		put_choices(p);
@@ -106,19 +123,21 @@ static int answer(struct prompt *p, struct ledger *l, char key)
 static int prompt_turn(struct channel *c, struct ledger *l, struct err *err)
 {
 	struct prompt *p = (struct prompt *)c;
-	char line[64];
+	struct confirm_answer x;
+	char line[LINE_SIZE];
 	ssize_t n = read(p->tty, line, sizeof(line));
 
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
 	if (!*p->asked.id)
 		return 0;
-	if (n == 2 && strchr("ynsd", line[0])) /* a letter and the end of the line */
-		return answer(p, l, line[0]);
-	if (n == 2 && line[0] == 'v')
+	if (n == 0 && read_key(p, 'n', &x))
+		return answer(p, l, &x);
+	/* One letter and the end of the line; anything else is no answer. */
+	if (n == 2 && line[1] == '\n' && line[0] == 'v')
 		return show(p, l, true, err);
-	if (n == 0)
-		return answer(p, l, 'n');
+	if (n == 2 && line[1] == '\n' && read_key(p, line[0], &x))
+		return answer(p, l, &x);
 	put_choices(p);
 	return 0;
 }

@@ -153,6 +153,7 @@ struct name {
 
 struct names {
 	uint32_t n;
+	bool full; /* there were more */
 	struct name v[NAMES_MAX];
 };
 
@@ -277,6 +278,8 @@ struct pass {
 	struct arena pool;
 	struct fact *facts;
 	struct bindings bindings;
+	bool tangled; /* a name stands for more than is looked at */
+	uint32_t tangled_at;
 	struct hits *hits;
 	struct deadline deadline;
 	uint32_t depth;          /* of resolving and folding */

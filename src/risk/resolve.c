@@ -46,13 +46,14 @@ struct name name_join(struct pass *p, struct name a, struct str b)
 
 void names_add(struct names *n, struct name name)
 {
-	if (n->n == NAMES_MAX)
-		return;
 	for (uint32_t i = 0; i < n->n; i++)
 		if (n->v[i].hash == name.hash && n->v[i].n == name.n &&
 		    memcmp(n->v[i].p, name.p, name.n) == 0)
 			return;
-	n->v[n->n++] = name;
+	if (n->n == NAMES_MAX)
+		n->full = true;
+	else
+		n->v[n->n++] = name;
 }
 
 static void add_all(struct names *to, const struct names *from)
@@ -252,6 +253,11 @@ static void resolve_ident(struct pass *p, uint32_t node, struct names *out)
 
 		resolve_binding(p, b, out);
 		b = next == NO_NODE ? NULL : &p->bindings.v[next];
+	}
+	/* What was dropped may be what it is really used for. */
+	if ((n == BINDINGS_TRIED || out->full) && !p->tangled) {
+		p->tangled = true;
+		p->tangled_at = at;
 	}
 	if (!first)
 		for (uint32_t i = 0; i < p->bindings.n_stars; i++)

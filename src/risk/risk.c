@@ -50,6 +50,7 @@ enum own {
 	OWN_HIDDEN,
 	OWN_FAILED,
 	OWN_NESTED,
+	OWN_TANGLED,
 };
 
 #define OWN(id, level_, text)                                                                      \
@@ -72,6 +73,7 @@ static const struct rule own_rules[] = {
 		OWN("hidden-text", RISK_MEDIUM, "holds characters that a reader does not see"),
 	[OWN_FAILED] = OWN("failed", RISK_HIGH, "the analysis itself failed"),
 	[OWN_NESTED] = OWN("nested", RISK_HIGH, "code in code in code, too often"),
+	[OWN_TANGLED] = OWN("tangled", RISK_MEDIUM, "a name that stands for too many things"),
 };
 
 int risk_open(struct risk **ret, struct err *err)
@@ -194,7 +196,10 @@ static int analyse(struct pass *p, enum language language)
 	if (error != NO_NODE)
 		own_hit(p, OWN_UNPARSED, error);
 	check_hidden(p);
-	return match_all(p);
+	r = match_all(p);
+	if (p->tangled)
+		own_hit(p, OWN_TANGLED, p->tangled_at);
+	return r;
 }
 
 static void assess_text(struct pass *p, enum language language)
