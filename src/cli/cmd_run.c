@@ -25,10 +25,10 @@
 #define LIVE_CHUNK     4096  /* a pipe that polls writable takes this much without blocking */
 #define WARM_MS        20000 /* to a box that waits; a zygote loads in it */
 
-static void job_over(void *data, struct job *job)
+static void ignore(void *data, struct job *job)
 {
+	(void)data;
 	(void)job;
-	*(bool *)data = true;
 }
 
 static void set_fetch(const struct run_options *o, struct jail_fetch *fetch, struct job *job)
@@ -49,14 +49,12 @@ static int execute(const struct run_options *o, const struct run_variant *v, str
 	CLEANUP_FD int cancel = open_cancel(err);
 	struct jail_fetch fetch[RUN_PAIRS_MAX];
 	struct flow flow = { 0 };
-	bool over = false;
 	int r = cancel < 0 ? cancel : flow_open(&flow, &o->flow, !o->json, &ex.base, err);
 
 	if (r < 0)
 		return r;
 	job->request = o->req;
-	job->done = job_over;
-	job->data = &over;
+	job->done = ignore;
 	job->io = (struct jail_io){ .out_fd = o->json ? FD_NONE : STDOUT_FILENO,
 		                    .err_fd = o->json ? FD_NONE : STDERR_FILENO,
 		                    .cancel_fd = cancel };
@@ -70,8 +68,14 @@ static int execute(const struct run_options *o, const struct run_variant *v, str
 /* Live, up to the limit; what came after it is told at the end, as execute() does. */
 struct live {
 	struct buf waiting[2]; /* for a reader that is slower than the code */
-	bool broken;
+	bool broken, over;
 };
+
+static void note_over(void *data, struct job *job)
+{
+	(void)job;
+	((struct live *)data)->over = true;
+}
 
 static void show(void *data, bool is_stderr, const char *bytes, size_t n)
 {
@@ -101,15 +105,14 @@ static void flush_live(struct live *live, bool all)
 	}
 }
 
-static void turn_until(struct pipeline *pl, const bool *over, struct job *job, int cancel,
-                       struct live *live)
+static void turn_until(struct pipeline *pl, struct job *job, int cancel, struct live *live)
 {
-	while (!*over) {
+	while (!live->over) {
 		struct pollfd p[] = { { pipeline_fd(pl), POLLIN, 0 }, { cancel, POLLIN, 0 } };
 
 		pipeline_turn(pl);
 		flush_live(live, false);
-		if (*over)
+		if (live->over)
 			break;
 		(void)poll(p, 2, job->state == JOB_RUNNING ? PIPELINE_TICK_MS : 1000);
 		if (live->broken || p[1].revents)
@@ -152,22 +155,20 @@ static int make_waiting_box(void *data, const struct request *req, struct err *e
 
 static void run_warm(const struct run_options *o, struct pipeline *pl, int cancel, struct job *job)
 {
-	struct live live = { { BUF_INIT(o->req.limits.output_bytes),
-		               BUF_INIT(o->req.limits.output_bytes) },
-		             false };
+	static struct live live;
 	struct jail_fetch fetch[RUN_PAIRS_MAX];
-	bool over = false;
 
+	live.waiting[0] = live.waiting[1] = BUF_INIT(o->req.limits.output_bytes);
 	job->request = o->req;
-	job->done = job_over;
-	job->data = &over;
+	job->done = note_over;
+	job->data = &live;
 	set_fetch(o, fetch, job);
 	if (!o->json) {
 		job->listen = show;
 		job->listen_data = &live;
 	}
 	pipeline_submit(pl, job);
-	turn_until(pl, &over, job, cancel, &live);
+	turn_until(pl, job, cancel, &live);
 	if (!o->json)
 		show_rest(&job->result);
 	buf_done(&live.waiting[0]);

@@ -85,7 +85,6 @@ static bool read_key(const struct prompt *p, char key, struct confirm_answer *re
 {
 	*ret = (struct confirm_answer){ .id = p->asked.id,
 		                        .actor = p->base.actor,
-		                        .local = true,
 		                        .digest = p->asked.digest,
 		                        .reason = "at the terminal" };
 	switch (key) {
@@ -171,9 +170,13 @@ static int notice_ask(struct channel *c, struct ledger *l, const struct approval
 	char time[TIME_TEXT_SIZE];
 
 	(void)c;
-	(void)l;
 	(void)err;
 	time_text(a->expires_us, time);
+	if (!a->self)
+		(void)dprintf(STDERR_FILENO,
+		              "brig: the policy wants somebody else to answer, as root with "
+		              "--state-dir %s\n",
+		              ledger_dir(l));
 	(void)dprintf(STDERR_FILENO,
 	              "brig: approval %s waits for an answer until %s\n"
 	              "      brig approvals show %s; brig approvals allow|deny %s\n",

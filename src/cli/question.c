@@ -102,14 +102,14 @@ static void show_files(json_t *list, bool all, struct buf *out)
 
 static void show_bounds(json_t *o, bool all, struct buf *out)
 {
-	json_t *limits = json_object_get(o, "limits"), *value;
-	const char *key;
+	json_t *limits = json_object_get(o, "limits");
 
 	buf_printf(out, "Box:      tier %s, level %s, network %s\n", text_of(o, "tier"),
 	           text_of(o, "level"), text_of(o, "network"));
 	buf_puts(out, "Limits:  ");
-	json_object_foreach(limits, key, value)
-		buf_printf(out, " %s=%lld", key, (long long)json_integer_value(value));
+	for (void *i = json_object_iter(limits); i; i = json_object_iter_next(limits, i))
+		buf_printf(out, " %s=%lld", json_object_iter_key(i),
+		           (long long)json_integer_value(json_object_iter_value(i)));
 	buf_putc(out, '\n');
 	show_list(json_object_get(o, "args"), "Args:", all, out);
 	show_list(json_object_get(o, "env"), "Env:", all, out);

@@ -105,7 +105,7 @@ static bool is_somebody_else(struct ledger *l, const struct approval *a,
 
 	if (is_same_person(a->asker, x->actor))
 		return false;
-	return !x->local ||
+	return x->remote ||
 	       (ids_are_real() && stat(ledger_dir(l), &st) == 0 && st.st_uid != geteuid());
 }
 
@@ -180,7 +180,7 @@ static int apply(struct ledger *l, struct approval_row *row, const struct confir
 int confirm_answer(struct ledger *l, const struct confirm_answer *x, struct approval *ret,
                    struct err *err)
 {
-	struct err none;
+	struct err none = { 0 };
 	struct approval_row row;
 	int r;
 

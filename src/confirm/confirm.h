@@ -34,7 +34,7 @@ struct confirm_question {
 struct confirm_answer {
 	const char *id;
 	const char *actor;
-	bool local; /* the actor is this process, known by its uid and nothing else */
+	bool remote; /* known by more than the uid of this process: a token, a session */
 	bool allow;
 	enum remember scope;    /* of an allow */
 	uint64_t remember_ms;   /* of REMEMBER_DIGEST */
@@ -62,7 +62,7 @@ int confirm_ask(struct ledger *l, const struct confirm_question *q, struct appro
  * comes too late (-ETIME, ERR_EXPIRED), for another digest (-ESTALE, ERR_CONFLICT), by one who may
  * not (-EPERM, ERR_DENIED) or for more than the policy permits are refused, and recorded.
  */
-int confirm_answer(struct ledger *l, const struct confirm_answer *a, struct approval *ret,
+int confirm_answer(struct ledger *l, const struct confirm_answer *x, struct approval *ret,
                    struct err *err);
 /* How it stands; one that is over its time expires by this. */
 int confirm_look(struct ledger *l, const char *id, struct approval *ret, struct err *err);
@@ -80,6 +80,8 @@ int confirm_find(struct ledger *l, const char *prefix, char ret[EXECUTION_ID_SIZ
 /* Code (as it is to run) and summary of one; either may be NULL. */
 int confirm_texts(struct ledger *l, const char *id, struct buf *code, struct buf *summary,
                   struct err *err);
+/* Removes questions from before `before_us` that are over; in a group of its own. */
+int confirm_prune(struct ledger *l, uint64_t before_us, struct err *err);
 /* Does every approval say what the ledger's events say of it? 0, or why not (a static text). */
 const char *confirm_verify(struct ledger *l, char ret_id[EXECUTION_ID_SIZE]);
 

@@ -86,6 +86,31 @@ int confirm_texts(struct ledger *l, const char *id, struct buf *code, struct buf
 	return 0;
 }
 
+int confirm_prune(struct ledger *l, uint64_t before_us, struct err *err)
+{
+	CLEANUP_STMT sqlite3_stmt *s = NULL;
+	int r = table_ready(l, err);
+
+	if (r >= 0)
+		r = ledger_begin(l, err);
+	if (r >= 0)
+		r = prepare(l,
+		            "DELETE FROM approval WHERE created_us < ?1 AND "
+		            "(state NOT IN (?2, ?3) OR (expires_us < ?1 AND until_us < ?1))",
+		            &s, err);
+	if (r >= 0) {
+		(void)sqlite3_bind_int64(s, 1, (int64_t)before_us);
+		(void)sqlite3_bind_int(s, 2, APPROVAL_WAITING);
+		(void)sqlite3_bind_int(s, 3, APPROVAL_ALLOWED);
+		r = step(l, s, err);
+	}
+	if (r >= 0)
+		r = ledger_commit(l, LEDGER_PROCESS, err);
+	if (r < 0)
+		ledger_abort(l);
+	return r;
+}
+
 /* The value of "key":"…" in a detail that row_event() wrote. */
 static bool detail_text(struct str detail, const char *key, char *ret, size_t n)
 {

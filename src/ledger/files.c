@@ -132,7 +132,9 @@ int ledger_files_dir(const char *dir, int *ret_fd, struct err *err)
 		fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	}
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_set(err, ERR_IO, errno, "open the state directory \"%s\"", dir);
+		return err_remedy(
+			err, err_set(err, ERR_IO, errno, "open the state directory \"%s\"", dir),
+			"name another with BRIG_STATE_DIR or --state-dir");
 	/* Root may answer the questions in anybody's. */
 	r = check_owner(&st, geteuid() == 0 ? st.st_uid : geteuid(), dir, ".", err);
 	if (r < 0)
@@ -164,7 +166,8 @@ static int write_file(const struct ledger *l, const char *name, const void *p, s
 	fd = openat(l->dir_fd, NEW, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0 || write(fd, p, n) != (ssize_t)n || fsync(fd) < 0 ||
 	    renameat(l->dir_fd, NEW, l->dir_fd, name) < 0) {
-		int r = err_set(err, ERR_IO, errno, "make %s/%s", l->dir, name);
+		int r = err_remedy(err, err_set(err, ERR_IO, errno, "make %s/%s", l->dir, name),
+		                   "make room, or name another with BRIG_STATE_DIR");
 
 		(void)unlinkat(l->dir_fd, NEW, 0);
 		return r;

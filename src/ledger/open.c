@@ -67,6 +67,7 @@ static int db_error(struct sqlite3 *db, struct err *err, const char *what)
 	case SQLITE_NOMEM:
 		return err_set(err, ERR_INTERNAL, ENOMEM, "ledger: %s", what);
 	case SQLITE_BUSY:
+	case SQLITE_PROTOCOL: /* somebody who makes the WAL does not get on */
 		return busy_error(err, what);
 	case SQLITE_FULL:
 		return err_remedy(err, err_set(err, ERR_IO, ENOSPC, "ledger: %s", what),
@@ -271,6 +272,7 @@ int ledger_open(const char *dir, struct ledger **ret, struct err *err)
 	l->dir_fd = l->head_fd = FD_NONE;
 	l->dir = malloc(strlen(dir) + 1);
 	if (!l->dir)
+		/* cppcheck-suppress memleak */
 		return err_set(err, ERR_INTERNAL, ENOMEM, "ledger");
 	memcpy(l->dir, dir, strlen(dir) + 1);
 	r = ledger_files_dir(dir, &l->dir_fd, err);

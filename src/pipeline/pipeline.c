@@ -130,7 +130,8 @@ static void job_fail(struct pipeline *pl, struct job *job)
 {
 	struct err why = job->result.error;
 
-	if (job_move(pl, job, JOB_FAILED) < 0)
+	/* What cannot be recorded is not tried again: the wait for a lock was long enough. */
+	if (pl->broken.code != ERR_NONE || job_move(pl, job, JOB_FAILED) < 0)
 		job->state = JOB_FAILED;
 	job->result.error = why;
 	job_over(pl, job);

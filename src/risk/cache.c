@@ -3,7 +3,7 @@
 
 struct cache_key cache_key(enum language language, struct str code)
 {
-	struct cache_key key;
+	struct cache_key key = { 0 };
 	struct sha256 h;
 
 	sha256_init(&h);

@@ -42,6 +42,15 @@ def man_entries(title):
     return dict(part.split("\n", 1) for part in parts)
 
 
+def option_entries(title):
+    """Option -> text, for every option in the tag lines of a section."""
+    return {option: text for tag, text in man_entries(title).items() for option in OPTION.findall(tag)}
+
+
+def man_options(title):
+    return set(option_entries(title))
+
+
 def words(tag):
     """The words of a tag line, without the macro and the quotes."""
     return re.findall(r"[-\w+]+", re.sub(r"^\.[A-Z]+ ", "", tag))
@@ -63,14 +72,17 @@ def help_of(brig, command):
 
 def help_options(text):
     """Option -> default ("" when the help states none)."""
-    found = {}
+    found, names = {}, []
     for line in text.splitlines():
-        entry = re.match(r" +(?:(-\w), )?(?: {4})?(--[a-z-]+)(.*)", line)
+        entry = re.match(r" +(?:(-\w), )?(?: {4})?(--[a-z-]+)", line)
         if entry:
-            default = re.search(r" {2,}\(([^() ]+)\)$", entry.group(3))
-            found[entry.group(2)] = default.group(1) if default else ""
-            if entry.group(1):
-                found[entry.group(1)] = found[entry.group(2)]
+            names = [name for name in entry.groups() if name]
+            found.update({name: "" for name in names})
+        elif not line.startswith(" " * 20):  # else it is the rest of an option's text
+            names = []
+        default = re.search(r" {2,}\(([^() ]+)\)$", line)
+        if default:
+            found.update({name: default.group(1) for name in names})
     return found
 
 
@@ -80,10 +92,7 @@ def help_options(text):
 def test_man_page_has_every_option_of_run(brig_user):
     options = help_options(help_of(brig_user, "run"))
     assert len(options) > 20, options
-    entries = {}
-    for tag, text in man_entries("OPTIONS OF BRIG RUN").items():
-        for option in OPTION.findall(tag):
-            entries[option] = text
+    entries = option_entries("OPTIONS OF BRIG RUN")
     assert set(entries) == set(options)
     for option, default in options.items():
         if default:
@@ -92,8 +101,69 @@ def test_man_page_has_every_option_of_run(brig_user):
 
 def test_man_page_has_every_option_of_doctor(brig_user):
     options = set(help_options(help_of(brig_user, "doctor"))) | {"-h"}
-    tags = man_entries("OPTIONS OF BRIG DOCTOR")
-    assert {option for tag in tags for option in OPTION.findall(tag)} == options
+    assert man_options("OPTIONS OF BRIG DOCTOR") == options
+
+
+@pytest.mark.parametrize("command", ["batch", "risk", "policy", "approvals", "ledger"])
+def test_man_page_has_every_option_of(brig_user, command):
+    text = help_of(brig_user, command)
+    options = set(OPTION.findall(text.split("\nExample")[0])) - {"-", "--"}
+    assert len(options) > 5, options
+    assert man_options("OPTIONS OF BRIG %s" % command.upper()) == options
+
+
+def test_man_page_has_the_defaults_of_batch(brig_user):
+    entries = option_entries("OPTIONS OF BRIG BATCH")
+    defaults = {o: d for o, d in help_options(help_of(brig_user, "batch")).items() if d}
+    assert {"--policy", "--confirm"} <= set(defaults), defaults
+    for option, default in defaults.items():
+        assert "Default: %s.\n" % default in entries[option], (option, default)
+
+
+@pytest.mark.parametrize("command", ["risk", "policy", "approvals", "ledger"])
+def test_synopsis_has_every_verb(brig_user, command):
+    """What the usage of a command offers is in the synopsis of the manual page."""
+    usage = help_of(brig_user, command).split("\n\n")[0]
+    verbs = set(re.findall(r"\bbrig (%s(?: [a-z]+)?)" % command, usage))
+    shown = set(re.findall(r"^\.B brig (%s(?: [a-z]+)?)" % command, man_section("SYNOPSIS"), re.M))
+    assert verbs and shown == verbs
+
+
+def test_man_page_has_every_command(brig_user):
+    listed = brig_user.command("--help").out.decode("utf-8")
+    commands = set(re.findall(r"^  ([a-z]+) +\w", listed, re.M))
+    assert {"run", "risk", "ledger"} <= commands
+    text = man_section("SYNOPSIS") + man_section("DESCRIPTION")
+    assert commands == set(re.findall(r"^\.B \"?brig ([a-z]+)", text, re.M))
+
+
+def test_man_page_has_every_state_of_an_approval():
+    names = re.search(r"state_names\[APPROVAL_STATE_COUNT\] = \{(.*?)\};", read("src/model/approval.c"), re.S)
+    states = [name for name in re.findall(r'"(\w+)"', names.group(1)) if name != "none"]
+    assert len(states) == 7, states
+    assert [words(tag)[0] for tag in man_entries("STATES OF AN APPROVAL")] == states
+    page = read("docs", "internals", "approvals.md")
+    assert re.findall(r"^\| `(\w+)` \| ", page.split("## Who")[0], re.M) == states
+
+
+def test_man_page_has_every_key_of_a_request():
+    """What the reader of requests takes from the object itself: o, or the root."""
+    source = read("src/model/request.c").replace("\n", " ")
+    files = re.search(r"static void read_file\(.*?static void read_files", source).group(0)
+    reader = source.replace(files, "")
+    keys = set(re.findall(r'(?:json_member|read_choice|read_list)\((?:&rd, )?(?:o|&root), "(\w+)"', reader))
+    keys.add("timeout_ms")  # of the limits, the one that is not in "limits"
+    assert {"code", "action", "params", "args", "limits"} <= keys
+    assert {word for tag in man_entries("JSON REQUEST") for word in words(tag)} == keys
+
+
+def test_man_page_has_every_variable():
+    """Of those that brig reads; what the code gets is another matter."""
+    read_by_brig = set()
+    for path in ROOT.glob("src/**/*.c"):
+        read_by_brig.update(re.findall(r'\bgetenv\("(\w+)"\)', path.read_text(encoding="utf-8")))
+    assert "BRIG_POLICY" in read_by_brig
+    assert {word for tag in man_entries("ENVIRONMENT") for word in words(tag)} == read_by_brig
 
 
 def test_man_page_has_the_ranges_of_the_limits():
@@ -195,10 +265,10 @@ def test_security_has_every_layer_with_its_level():
     assert re.findall(r"^\| `(\w+)` \| (strict|standard|degraded-ok) \| ", read("SECURITY.md"), re.M) == layers
 
 
-def escape_ids():
-    """The ids that a test function in tests/escape carries, or that a list of probes there names."""
-    ids = set()
-    for path in ROOT.glob("tests/escape/test_*.py"):
+def attack_ids():
+    """The ids that a test function carries, or that a list of probes in tests/escape names."""
+    ids = {"CF-12"}  # a changed date: a unit test, see test_security_names_unit_tests_that_exist()
+    for path in [*ROOT.glob("tests/escape/test_*.py"), ROOT / "tests/integration/test_approvals.py"]:
         text = path.read_text(encoding="utf-8")
         for group, number in re.findall(r"^def test_([a-zA-Z]{2})_?(\d\d)_", text, re.M):
             ids.add("%s-%s" % (group.upper(), number))
@@ -208,7 +278,7 @@ def escape_ids():
 
 
 def test_security_names_tests_that_exist():
-    text, known = read("SECURITY.md"), escape_ids()
+    text, known = read("SECURITY.md"), attack_ids()
     named = set(re.findall(r"\b([A-Z]{2}-\d\d)\b", text))
     for group, first, last in re.findall(r"\b([A-Z]{2})-(\d\d) to [A-Z]{2}-(\d\d)\b", text):
         named.update("%s-%02d" % (group, n) for n in range(int(first), int(last) + 1))
@@ -218,8 +288,59 @@ def test_security_names_tests_that_exist():
         assert "def %s(" % function in read(path), (function, path)
 
 
+def test_security_names_unit_tests_that_exist():
+    """`tests/unit/test_x.c` (`a`, `b`): a and b are tests of that file."""
+    found = re.findall(r"`(tests/unit/\w+\.c)` \(((?:`\w+`(?:, )?)+)\)", read("SECURITY.md"))
+    assert len(found) >= 3, found
+    for path, names in found:
+        for name in re.findall(r"\w+", names):
+            assert re.search(r"^Test\(\w+, %s\b" % name, read(path), re.M), (path, name)
+
+
 def test_security_has_sixteen_guarantees_in_order():
     assert re.findall(r"^\| (G\d+) \| ", read("SECURITY.md"), re.M) == ["G%d" % n for n in range(1, 17)]
+
+
+# Policies, risk, pipeline
+
+
+def test_policy_page_has_every_condition():
+    keys = [row[1] for row in table("src/policy/policy_impl.h", "COND_TABLE")]
+    section = read("docs", "policy.md").split("### Conditions\n")[1].split("\n### ")[0]
+    shown = [name for cell in re.findall(r"^\| (`[^|]*)\|", section, re.M) for name in re.findall(r"`(\w+)`", cell)]
+    assert set(shown) == set(keys)
+
+
+def test_pipeline_page_has_every_state():
+    states = re.findall(r'^\t\[JOB_\w+\] += \{ "(\w+)"', read("src/pipeline/pipeline.c"), re.M)
+    section = read("docs", "internals", "pipeline.md").split("## States\n")[1].split("\n## ")[0]
+    shown = [name for cell in re.findall(r"^\| (`[^|]*)\|", section, re.M) for name in re.findall(r"`(\w+)`", cell)]
+    assert shown == [state for state in states if state != "none"]
+
+
+def test_approvals_page_has_every_event():
+    events = set()
+    for path in ROOT.glob("src/confirm/*.c"):
+        events.update(re.findall(r'"(approval\.\w+)"', path.read_text(encoding="utf-8")))
+    assert "approval.allowed" in events
+    assert set(re.findall(r"`(approval\.[a-z_]+)`", read("docs", "internals", "approvals.md"))) == events
+
+
+def test_documents_have_the_places_of_the_state_and_of_the_policy(brig_user):
+    floor = re.search(r'FLOOR_POLICY\s+"([^"]+)"', read("src/pipeline/open.c")).group(1)
+    for document in (read("README.md"), man_source(), read("SECURITY.md")):
+        assert floor in document
+    for document in (read("README.md"), man_source()):
+        assert "/var/lib/brig" in document and "BRIG_STATE_DIR" in document
+    assert '"/var/lib/brig"' in read("src/ledger/files.c")
+
+
+def test_built_in_policies_are_named(brig_user):
+    names = brig_user.command("policy", "show").out.decode().split()
+    assert names and set(names) == {path.stem for path in ROOT.glob("policies/builtin/*.yaml")}
+    for document in (read("README.md"), man_source(), read("docs", "policy.md")):
+        for name in names:
+            assert re.search(r"\b%s\b" % name, document), name
 
 
 # All documents

@@ -199,9 +199,8 @@ Test(confirm, the_same_uid_by_another_way_is_the_same_person)
 	x.actor = "auto-approve";
 	cr_expect(confirm_answer(l, &x, &after, &err) == -EPERM);
 	x.actor = "cli:2";
-	x.local = true; /* and it keeps the state directory */
-	cr_expect(confirm_answer(l, &x, &after, &err) == -EPERM);
-	x.local = false;
+	cr_expect(confirm_answer(l, &x, &after, &err) == -EPERM, "it keeps the state directory");
+	x.remote = true;
 	cr_expect(confirm_answer(l, &x, &after, &err) >= 0);
 }
 
