@@ -183,10 +183,19 @@ def test_a_directory_that_others_may_write_is_refused(record):
 
 
 @pytest.mark.needs_root
-def test_the_record_of_another_user_is_refused(brig_root, brig_user, place):
+def test_root_reads_anybodys_record_and_leaves_it_to_him(brig_root, brig_user, place):
     theirs = Record(brig_user, place).fill()
-    assert "belongs to another user" in Record(brig_root, place)("ls", status=125)
+    assert Record(brig_root, place)("verify")
     assert theirs("verify")
+
+
+@pytest.mark.needs_root
+def test_the_record_of_root_is_refused_to_others(brig_root, brig_user, place):
+    ours = Record(brig_root, place).fill()
+    place.chmod(0o755)
+    (place / "state").chmod(0o755)
+    assert "belongs to another user" in Record(brig_user, place)("ls", status=125)
+    assert ours("verify")
 
 
 # --- for others -----------------------------------------------------------------------------------
