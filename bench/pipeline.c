@@ -5,7 +5,7 @@
  * of about 300 bytes. First with an executor that does nothing, so that only the flow is measured,
  * then a warm Python box with and without the flow.
  *
- *     bench/pipeline [RUNS]        (default 2000)
+ *     bench/pipeline [--launcher PATH] [RUNS]        (default 2000)
  */
 
 #include <errno.h>
@@ -20,6 +20,7 @@
 #include "pipeline/pipeline.h"
 
 #define RUNS_MAX 100000
+#define BOXES    32
 
 static const char snippet[] = "from collections import defaultdict\n"
 			      "def group(words):\n"
@@ -132,6 +133,15 @@ static void run_one(struct pipeline *pl, bool fresh, unsigned i, struct series *
 	job_free_fields(&job);
 }
 
+static void print_steps(const struct series *s)
+{
+	for (int state = JOB_RECEIVED; state <= JOB_FINISHED; state++)
+		if (state != JOB_WAITING)
+			(void)printf(" %s %.1f", job_state_name((enum job_state)state),
+			             p50(s->step[state], s->n));
+	(void)printf("\n");
+}
+
 static double measure_flow(const char *name, const struct pipeline_config *config, bool fresh,
                            size_t n)
 {
@@ -149,11 +159,7 @@ static double measure_flow(const char *name, const struct pipeline_config *confi
 		run_one(pl, fresh, i, &s);
 	middle = p50(s.total, n);
 	(void)printf("%-34s p50 %7.1f us  p99 %7.1f us |", name, middle, p99(s.total, n));
-	for (int state = JOB_RECEIVED; state <= JOB_FINISHED; state++)
-		if (state != JOB_WAITING)
-			(void)printf(" %s %.1f", job_state_name((enum job_state)state),
-			             p50(s.step[state], n));
-	(void)printf("\n");
+	print_steps(&s);
 	series_done(&s);
 	pipeline_close(pl);
 	return middle;
@@ -161,21 +167,56 @@ static double measure_flow(const char *name, const struct pipeline_config *confi
 
 static int one_box(void *data, const struct request *req, struct err *err)
 {
-	struct pool_shape shape = { .like = *req, .min = 4, .max = 4 };
+	struct pool_shape shape = { .like = *req, .min = BOXES, .max = BOXES };
 	static bool made;
 	size_t index;
 	int r = made ? 0 : pool_add_shape(data, &shape, &index, err);
 
 	if (!made && r >= 0)
-		r = pool_wait_ready(data, index, 4, 20000, err);
+		r = pool_wait_ready(data, index, BOXES, 20000, err);
 	made = true;
 	return r;
 }
 
-/* The same box with and without the flow around it, by turns. */
-static void measure_warm(const char *dir, size_t n)
+/* A box waits always; now and then all of them are made again, so that runs follow each other hot.
+ */
+static void settle(struct pool *pool)
 {
-	struct pool_config pool_config = { 0 };
+	static bool first = true;
+	struct pool_stats stats;
+	struct err err;
+
+	if (!first) {
+		pool_stats(pool, 0, &stats);
+		if (stats.ready < BOXES / 4)
+			(void)pool_wait_ready(pool, 0, BOXES, 5000, &err);
+	}
+	first = false;
+}
+
+static void run_bare(struct pool *pool, unsigned i, struct series *s)
+{
+	struct request req;
+	struct result res;
+	char code[512];
+	uint64_t begin;
+
+	request_init(&req);
+	req.language = LANGUAGE_PYTHON;
+	req.code = (struct str){ code, (size_t)snprintf(code, sizeof(code), snippet, i) };
+	result_init(&res);
+	begin = clock_ns();
+	pool_run(pool, &req, &res);
+	s->total[i] = clock_ns() - begin;
+	if (res.state != RUN_FINISHED)
+		exit(1);
+	result_done(&res);
+}
+
+/* The same box with and without the flow around it, by turns. */
+static void measure_warm(const char *dir, const char *launcher, size_t n)
+{
+	struct pool_config pool_config = { .launcher = launcher };
 	struct executor_pool ex = { .base.ops = &executor_pool_ops, .need = one_box };
 	struct pipeline_config config = { .state_dir = dir,
 		                          .policy = "permissive",
@@ -195,30 +236,28 @@ static void measure_warm(const char *dir, size_t n)
 	series_init(&flow[0], n);
 	series_init(&flow[1], n);
 	series_init(&bare, n);
-	for (unsigned i = 0; i < n; i++) {
-		struct request req;
-		struct result res;
-		char code[512];
-		uint64_t begin;
-
-		run_one(pl, true, i, &flow[0]);
-		run_one(pl, false, i, &flow[1]);
-		request_init(&req);
-		req.language = LANGUAGE_PYTHON;
-		req.code = (struct str){ code, (size_t)snprintf(code, sizeof(code), snippet, i) };
-		result_init(&res);
-		begin = clock_ns();
-		pool_run(ex.pool, &req, &res);
-		bare.total[i] = clock_ns() - begin;
-		if (res.state != RUN_FINISHED)
-			exit(1);
-		result_done(&res);
+	for (unsigned i = 0; i < 3 * n; i++) {
+		settle(ex.pool);
+		switch ((i + i / 3) % 3) { /* each comes first, second and third as often */
+		case 0:
+			run_one(pl, true, i / 3, &flow[0]);
+			break;
+		case 1:
+			run_one(pl, false, i / 3, &flow[1]);
+			break;
+		default:
+			run_bare(ex.pool, i / 3, &bare);
+		}
 	}
 	(void)printf("warm python, no flow               p50 %7.1f us\n", p50(bare.total, n));
 	(void)printf("warm python, flow, new code        p50 %7.1f us  (+%.1f)\n",
 	             p50(flow[0].total, n), p50(flow[0].total, n) - p50(bare.total, n));
 	(void)printf("warm python, flow, code seen       p50 %7.1f us  (+%.1f)\n",
 	             p50(flow[1].total, n), p50(flow[1].total, n) - p50(bare.total, n));
+	(void)printf("  steps, new code: ");
+	print_steps(&flow[0]);
+	(void)printf("  steps, code seen:");
+	print_steps(&flow[1]);
 	pool_close(ex.pool);
 	pipeline_close(pl);
 	series_done(&bare);
@@ -233,8 +272,14 @@ int main(int argc, char **argv)
 	struct pipeline_config config = {
 		.state_dir = dir, .policy = "permissive", .executors = { &null }, .n_executors = 1
 	};
+	const char *launcher = NULL;
 	uint64_t n = 2000;
 
+	if (argc > 2 && strcmp(argv[1], "--launcher") == 0) {
+		launcher = argv[2];
+		argv += 2;
+		argc -= 2;
+	}
 	if (argc > 1 && (parse_u64(argv[1], &n) < 0 || n < 10 || n > RUNS_MAX))
 		return 2;
 	if (!mkdtemp(dir))
@@ -247,7 +292,7 @@ int main(int argc, char **argv)
 	config.no_record = true;
 	(void)measure_flow("new code, no record", &config, true, n);
 	(void)measure_flow("code seen before, no record", &config, false, n);
-	measure_warm(dir, n);
+	measure_warm(dir, launcher, n);
 	(void)fflush(stdout);
 	return execlp("rm", "rm", "-rf", dir, (char *)NULL);
 }

@@ -298,7 +298,7 @@ static void settle(struct pipeline *pl, struct job *job)
 static void look_at_held(struct pipeline *pl)
 {
 	struct pollfd p = { pl->epoll, POLLIN, 0 };
-	bool rang = poll(&p, 1, 0) > 0;
+	bool rang = pl->held.n && poll(&p, 1, 0) > 0;
 
 	if (!pl->held.n || (!rang && clock_ms() - pl->looked_ms < LOOK_MS))
 		return;
