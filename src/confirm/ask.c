@@ -129,30 +129,36 @@ static int take_over(struct ledger *l, const struct confirm_question *q, const s
 	return r < 0 ? r : 1;
 }
 
-static int check_pending(struct ledger *l, const struct confirm_question *q, struct err *err)
+static int too_many(unsigned n, struct err *err)
+{
+	(void)err_set(err, ERR_LIMIT, EBUSY, "%u questions wait for an answer already", n);
+	return err_remedy(err, -EBUSY, "have some answered: \"brig approvals ls\"");
+}
+
+/* A session has the policy's number; all of them together, whatever they call themselves, ours. */
+static int check_pending(struct ledger *l, const struct confirm_question *q,
+                         const struct moment *now, struct err *err)
 {
 	CLEANUP_STMT sqlite3_stmt *s = NULL;
-	struct moment now;
 	int r = prepare(l,
-	                "SELECT count(*) FROM approval WHERE state = ?1 AND session = ?2 AND "
-	                "asker = ?3 AND expires_us > ?4",
+	                "SELECT count(*), total(session = ?2 AND asker = ?3) FROM approval "
+	                "WHERE state = ?1 AND expires_us > ?4",
 	                &s, err);
 
 	if (r < 0)
 		return r;
-	moment_now(&now);
 	(void)sqlite3_bind_int(s, 1, APPROVAL_WAITING);
 	(void)sqlite3_bind_text(s, 2, q->session ? q->session : "", -1, SQLITE_STATIC);
 	(void)sqlite3_bind_text(s, 3, q->asker, -1, SQLITE_STATIC);
-	(void)sqlite3_bind_int64(s, 4, (int64_t)now.real_us);
+	(void)sqlite3_bind_int64(s, 4, (int64_t)now->real_us);
 	r = step(l, s, err);
 	if (r < 0)
 		return r;
-	if ((uint64_t)sqlite3_column_int64(s, 0) < q->decision->pending_max)
-		return 0;
-	(void)err_set(err, ERR_LIMIT, EBUSY, "%u questions wait for an answer already",
-	              (unsigned)q->decision->pending_max);
-	return err_remedy(err, -EBUSY, "have some answered: \"brig approvals ls\"");
+	if (sqlite3_column_int64(s, 0) >= APPROVALS_WAITING_MAX)
+		return too_many(APPROVALS_WAITING_MAX, err);
+	if (sqlite3_column_int64(s, 1) >= (int64_t)q->decision->pending_max)
+		return too_many(q->decision->pending_max, err);
+	return 0;
 }
 
 static int insert(struct ledger *l, const struct confirm_question *q,
@@ -228,7 +234,7 @@ int confirm_ask(struct ledger *l, const struct confirm_question *q, struct appro
 	if (r >= 0)
 		r = take_over(l, q, &now, &row, err);
 	if (r == 0) {
-		r = check_pending(l, q, err);
+		r = check_pending(l, q, &now, err);
 		if (r >= 0)
 			r = make_row(q, &now, &row, err);
 		if (r >= 0)

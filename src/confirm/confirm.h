@@ -17,8 +17,9 @@
 #include "model/approval.h"
 
 /* Arguments, environment and the beginnings of files, all of them escaped. */
-#define APPROVAL_SUMMARY_MAX (8 * MIB)
-#define APPROVALS_LISTED_MAX 1000
+#define APPROVAL_SUMMARY_MAX  (8 * MIB)
+#define APPROVALS_LISTED_MAX  1000
+#define APPROVALS_WAITING_MAX 500 /* questions in one state directory */
 
 struct confirm_question {
 	const char *job;

@@ -38,6 +38,7 @@ static int open_record(struct pipeline *pl, struct err *err)
 
 	if (pl->config.no_record)
 		return 0;
+	owner_self(pl->owner);
 	if (!pl->config.state_dir)
 		r = ledger_default_dir(dir, sizeof(dir), err);
 	if (r >= 0)
@@ -98,7 +99,6 @@ int pipeline_open(const struct pipeline_config *config, struct pipeline **ret, s
 		(void)snprintf(pl->caller, sizeof(pl->caller), "%s", config->caller);
 	else
 		(void)snprintf(pl->caller, sizeof(pl->caller), "lib:%u", (unsigned)geteuid());
-	owner_self(pl->owner);
 	r = load_policies(pl, err);
 	if (r >= 0)
 		r = risk_open(&pl->risk, err);

@@ -18,7 +18,8 @@
 #include "base/fd.h"
 #include "pipeline/impl.h"
 
-#define LOOK_MS 1000 /* held jobs expire although no bell rings */
+#define LOOK_MS 1000  /* held jobs expire although no bell rings */
+#define NAP_MS  10000 /* and nobody misses a bell for longer */
 #define TO(s)   (1u << JOB_##s)
 #define OUT     (TO(CANCELLED) | TO(FAILED))
 
@@ -384,6 +385,20 @@ void pipeline_cancel(struct pipeline *pl, struct job *job)
 		pl->looked_ms = 0;
 }
 
+/* A held job sleeps until it is answered or expires. */
+static int wait_ms(const struct job *job)
+{
+	struct timespec now;
+	int64_t left_ms;
+
+	if (job->state != JOB_WAITING)
+		return PIPELINE_TICK_MS;
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	left_ms = (int64_t)(job->approval.expires_us / 1000) -
+	          ((int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000);
+	return (int)MIN2(MAX2(left_ms + 1, (int64_t)PIPELINE_TICK_MS), (int64_t)NAP_MS);
+}
+
 void pipeline_wait(struct pipeline *pl, struct job *job, int cancel_fd)
 {
 	/* Nobody but the executor can have news: wait there, it is the shortest way. */
@@ -397,7 +412,7 @@ void pipeline_wait(struct pipeline *pl, struct job *job, int cancel_fd)
 			return;
 		if (alone && !pl->held.n)
 			continue;
-		(void)poll(p, 2, job->state == JOB_RUNNING ? PIPELINE_TICK_MS : LOOK_MS);
+		(void)poll(p, 2, wait_ms(job));
 		if (p[1].revents) {
 			cancel_fd = FD_NONE;
 			pipeline_cancel(pl, job);

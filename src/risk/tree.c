@@ -178,8 +178,9 @@ static int walk_tree(struct pass *p, struct walk *w)
 
 static uint64_t cpu_ns(void)
 {
-	struct timespec ts;
+	struct timespec ts = { 0 };
 
+	/* Should it fail, the wall clock's bound is left. */
 	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }

@@ -365,6 +365,8 @@ OPTIONAL = {
         "access": ANY, "readlink": ANY,           # is the interpreter here, or at the next place?
         "newfstatat": ANY,                        # a mask more; or a layer that is then not claimed
         "prlimit64": ANY,                         # posix_spawn's guess of the highest descriptor
+        "clock_gettime": ANY,                     # processor time of the analysis: its wall clock is left
+        "sysinfo": ANY,                           # how much memory the C library's qsort may take
         "poll": AGAIN, "sendmsg": AGAIN, "recvmsg": AGAIN | {errno.EAGAIN}, "clone3": OLD,
     },
     LAUNCHER: {

@@ -286,6 +286,19 @@ Test(confirm, too_many_questions_are_refused)
 	cr_expect(ask("d", "other").state == APPROVAL_WAITING, "each session has its own count");
 }
 
+Test(confirm, many_sessions_cannot_ask_without_end)
+{
+	char session[16];
+	int waiting = 0;
+
+	for (int i = 0; i < APPROVALS_WAITING_MAX + 5; i++) {
+		(void)snprintf(session, sizeof(session), "s%d", i);
+		waiting += ask("x", session).state == APPROVAL_WAITING;
+	}
+	cr_expect(waiting == APPROVALS_WAITING_MAX, "%d", waiting);
+	cr_expect(err.code == ERR_LIMIT);
+}
+
 Test(confirm, edited_code_has_its_own_digest)
 {
 	struct approval a = ask("x", NULL), after;
