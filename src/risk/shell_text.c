@@ -118,7 +118,7 @@ struct str shell_rewrite(struct pass *p, struct str text)
 {
 	struct rewrite r = { .p = p, .n = text.n };
 
-	if (text.n == 0)
+	if (!text.p || text.n == 0)
 		return text;
 	if (!memchr(text.p, '{', text.n) && !memmem(text.p, text.n, "\\\n", 2) &&
 	    !memmem(text.p, text.n, "time ", 5))
