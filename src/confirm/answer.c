@@ -17,7 +17,7 @@ static int refuse(struct ledger *l, const struct approval_row *row, const char *
 {
 	struct err lost = { 0 };
 
-	if (row_event(l, row, "approval.refused", actor, err ? err->msg : "", &lost) < 0 ||
+	if (approval_row_event(l, row, "approval.refused", actor, err ? err->msg : "", &lost) < 0 ||
 	    ledger_commit(l, LEDGER_DISK, &lost) < 0) {
 		ledger_abort(l);
 		if (err)
@@ -32,9 +32,9 @@ static int set_expired(struct ledger *l, struct approval_row *row, struct err *e
 	int r;
 
 	row->a.state = APPROVAL_EXPIRED;
-	r = row_update(l, row, err);
+	r = approval_row_update(l, row, err);
 	if (r >= 0)
-		r = row_event(l, row, "approval.expired", "brig", NULL, err);
+		r = approval_row_event(l, row, "approval.expired", "brig", NULL, err);
 	return r < 0 ? r : 0;
 }
 
@@ -43,7 +43,7 @@ static bool is_over(const struct approval_row *row)
 	struct moment now;
 
 	moment_now(&now);
-	return row_has_lapsed(row, &now);
+	return approval_row_has_lapsed(row, &now);
 }
 
 static int check_open(struct ledger *l, struct approval_row *row, struct err *err)
@@ -86,7 +86,7 @@ static int check_scope(const struct approval *a, const struct confirm_answer *x,
 	return 0;
 }
 
-bool is_same_person(const char *asker, const char *actor)
+bool actor_is_same(const char *asker, const char *actor)
 {
 	const char *a = strchr(asker, ':'), *b = strchr(actor, ':');
 
@@ -103,7 +103,7 @@ static bool is_somebody_else(struct ledger *l, const struct approval *a,
 {
 	struct stat st;
 
-	if (is_same_person(a->asker, x->actor))
+	if (actor_is_same(a->asker, x->actor))
 		return false;
 	return x->remote ||
 	       (ids_are_real() && stat(ledger_dir(l), &st) == 0 && st.st_uid != geteuid());
@@ -137,12 +137,12 @@ static int set_code(struct ledger *l, struct approval_row *row, struct str code,
 	if (!code.n || code.n > REQUEST_CODE_MAX || memchr(code.p, 0, code.n))
 		return err_set(err, ERR_INVALID, 0,
 		               "the edited code is empty, too large or has a NUL");
-	r = prepare(l, "UPDATE approval SET code = ?2 WHERE id = ?1", &s, err);
+	r = approvals_prepare(l, "UPDATE approval SET code = ?2 WHERE id = ?1", &s, err);
 	if (r < 0)
 		return r;
 	(void)sqlite3_bind_text(s, 1, row->a.id, -1, SQLITE_STATIC);
 	(void)sqlite3_bind_blob(s, 2, code.p, (int)code.n, SQLITE_STATIC);
-	r = step(l, s, err);
+	r = approvals_step(l, s, err);
 	if (r < 0)
 		return r;
 	row->a.edited = true;
@@ -170,10 +170,10 @@ static int apply(struct ledger *l, struct approval_row *row, const struct confir
 	if (x->allow && x->code)
 		r = set_code(l, row, *x->code, err);
 	if (r >= 0)
-		r = row_update(l, row, err);
+		r = approval_row_update(l, row, err);
 	if (r >= 0)
-		r = row_event(l, row, x->allow ? "approval.allowed" : "approval.denied", x->actor,
-		              a->reason, err);
+		r = approval_row_event(l, row, x->allow ? "approval.allowed" : "approval.denied",
+		                       x->actor, a->reason, err);
 	return r;
 }
 
@@ -185,11 +185,11 @@ int confirm_answer(struct ledger *l, const struct confirm_answer *x, struct appr
 	int r;
 
 	err = err ? err : &none;
-	r = table_ready(l, err);
+	r = approvals_ready(l, err);
 	if (r >= 0)
 		r = ledger_begin(l, err); /* from here on nobody else decides */
 	if (r >= 0)
-		r = row_get(l, x->id, &row, err);
+		r = approval_row_get(l, x->id, &row, err);
 	if (r < 0) {
 		ledger_abort(l);
 		return r;
@@ -213,12 +213,13 @@ int confirm_look(struct ledger *l, const char *id, struct approval *ret, struct 
 {
 	struct approval_row row;
 	bool own_group = !ledger_in_group(l);
-	int r = row_get(l, id, &row, err);
+	int r = approval_row_get(l, id, &row, err);
 
 	if (r >= 0 && is_over(&row)) {
 		r = ledger_begin(l, err);
 		if (r >= 0)
-			r = row_get(l, id, &row, err); /* it may have been answered meanwhile */
+			r = approval_row_get(l, id, &row,
+			                     err); /* it may have been answered meanwhile */
 		if (r >= 0 && is_over(&row))
 			r = set_expired(l, &row, err);
 		if (r >= 0 && own_group)
@@ -237,18 +238,18 @@ static int end_if(struct ledger *l, const char *id, enum approval_state from,
                   enum approval_state to, const char *event, const char *actor, struct err *err)
 {
 	struct approval_row row;
-	int r = table_ready(l, err);
+	int r = approvals_ready(l, err);
 
 	if (r >= 0)
 		r = ledger_begin(l, err);
 	if (r >= 0)
-		r = row_get(l, id, &row, err);
+		r = approval_row_get(l, id, &row, err);
 	if (r < 0 || row.a.state != from)
 		return r < 0 ? r : 0;
 	row.a.state = to;
-	r = row_update(l, &row, err);
+	r = approval_row_update(l, &row, err);
 	if (r >= 0)
-		r = row_event(l, &row, event, actor, NULL, err);
+		r = approval_row_event(l, &row, event, actor, NULL, err);
 	return r < 0 ? r : 1;
 }
 

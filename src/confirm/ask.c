@@ -16,7 +16,7 @@ static bool covers(const struct approval_row *row, const struct moment *now, con
 {
 	const struct approval *a = &row->a;
 
-	if (row_has_lapsed(row, now))
+	if (approval_row_has_lapsed(row, now))
 		return false;
 	switch (a->scope) {
 	case REMEMBER_NOTHING:
@@ -43,14 +43,14 @@ static int find_row(struct ledger *l, const uint8_t digest[SHA256_SIZE], enum ap
 	(void)snprintf(sql, sizeof(sql),
 	               "SELECT %s FROM approval WHERE digest = ?1 AND state = ?2 "
 	               "ORDER BY created_us DESC",
-	               row_columns);
-	r = prepare(l, sql, &s, err);
+	               approval_row_columns);
+	r = approvals_prepare(l, sql, &s, err);
 	if (r < 0)
 		return r;
 	(void)sqlite3_bind_blob(s, 1, digest, SHA256_SIZE, SQLITE_STATIC);
 	(void)sqlite3_bind_int(s, 2, state);
-	for (int i = 0; i < SEEN_MAX && (r = step(l, s, err)) == 1; i++) {
-		row_read(s, ret);
+	for (int i = 0; i < SEEN_MAX && (r = approvals_step(l, s, err)) == 1; i++) {
+		approval_row_read(s, ret);
 		if (fits(ret, data))
 			return 1;
 	}
@@ -69,7 +69,7 @@ static bool is_standing(const struct approval_row *row, const void *data)
 
 	if (row->a.scope > k->decision->remember)
 		return false;
-	if (!k->decision->self_approve && is_same_person(row->a.asker, row->a.answered_by))
+	if (!k->decision->self_approve && actor_is_same(row->a.asker, row->a.answered_by))
 		return false;
 	return covers(row, &k->now, k->session);
 }
@@ -79,7 +79,7 @@ int confirm_use(struct ledger *l, const uint8_t digest[SHA256_SIZE], const struc
 {
 	struct seeker k = { .session = session, .decision = d };
 	struct approval_row row;
-	int r = table_ready(l, err);
+	int r = approvals_ready(l, err);
 
 	moment_now(&k.now);
 	if (r >= 0)
@@ -91,12 +91,12 @@ int confirm_use(struct ledger *l, const uint8_t digest[SHA256_SIZE], const struc
 	if (row.a.scope == REMEMBER_NOTHING) {
 		row.a.state = APPROVAL_USED;
 		(void)snprintf(row.a.job, sizeof(row.a.job), "%s", job);
-		r = row_update(l, &row, err);
+		r = approval_row_update(l, &row, err);
 		if (r < 0)
 			return r;
 	}
 	(void)snprintf(row.a.job, sizeof(row.a.job), "%s", job);
-	r = row_event(l, &row, "approval.used", "brig", NULL, err);
+	r = approval_row_event(l, &row, "approval.used", "brig", NULL, err);
 	if (r < 0)
 		return r;
 	*ret = row.a;
@@ -109,7 +109,7 @@ static bool is_orphan(const struct approval_row *row, const void *data)
 
 	return streq(row->a.asker, k->asker) &&
 	       streq(row->a.session, k->session ? k->session : "") &&
-	       !row_has_lapsed(row, &k->now) && owner_is_gone(row->owner);
+	       !approval_row_has_lapsed(row, &k->now) && owner_is_gone(row->owner);
 }
 
 /* The same process asks again after its first incarnation died: the question stands. */
@@ -123,9 +123,9 @@ static int take_over(struct ledger *l, const struct confirm_question *q, const s
 		return r;
 	owner_self(row->owner);
 	(void)snprintf(row->a.job, sizeof(row->a.job), "%s", q->job);
-	r = row_update(l, row, err);
+	r = approval_row_update(l, row, err);
 	if (r >= 0)
-		r = row_event(l, row, "approval.taken_over", q->asker, NULL, err);
+		r = approval_row_event(l, row, "approval.taken_over", q->asker, NULL, err);
 	return r < 0 ? r : 1;
 }
 
@@ -140,10 +140,11 @@ static int check_pending(struct ledger *l, const struct confirm_question *q,
                          const struct moment *now, struct err *err)
 {
 	CLEANUP_STMT sqlite3_stmt *s = NULL;
-	int r = prepare(l,
-	                "SELECT count(*), total(session = ?2 AND asker = ?3) FROM approval "
-	                "WHERE state = ?1 AND expires_us > ?4",
-	                &s, err);
+	int r = approvals_prepare(
+		l,
+		"SELECT count(*), total(session = ?2 AND asker = ?3) FROM approval "
+		"WHERE state = ?1 AND expires_us > ?4",
+		&s, err);
 
 	if (r < 0)
 		return r;
@@ -151,7 +152,7 @@ static int check_pending(struct ledger *l, const struct confirm_question *q,
 	(void)sqlite3_bind_text(s, 2, q->session ? q->session : "", -1, SQLITE_STATIC);
 	(void)sqlite3_bind_text(s, 3, q->asker, -1, SQLITE_STATIC);
 	(void)sqlite3_bind_int64(s, 4, (int64_t)now->real_us);
-	r = step(l, s, err);
+	r = approvals_step(l, s, err);
 	if (r < 0)
 		return r;
 	if (sqlite3_column_int64(s, 0) >= APPROVALS_WAITING_MAX)
@@ -166,10 +167,11 @@ static int insert(struct ledger *l, const struct confirm_question *q,
 {
 	CLEANUP_STMT sqlite3_stmt *s = NULL;
 	const struct approval *a = &row->a;
-	int r = prepare(l,
-	                "INSERT INTO approval VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, "
-	                "?12, ?13, ?14, ?15, 0, 0, 0, 0, '', '', ?16, ?17, ?18)",
-	                &s, err);
+	int r = approvals_prepare(
+		l,
+		"INSERT INTO approval VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, "
+		"?12, ?13, ?14, ?15, 0, 0, 0, 0, '', '', ?16, ?17, ?18)",
+		&s, err);
 
 	if (r < 0)
 		return r;
@@ -191,7 +193,7 @@ static int insert(struct ledger *l, const struct confirm_question *q,
 	(void)sqlite3_bind_int(s, 16, q->language);
 	(void)sqlite3_bind_text(s, 17, q->summary.p, (int)q->summary.n, SQLITE_STATIC);
 	(void)sqlite3_bind_blob(s, 18, q->code.p, (int)q->code.n, SQLITE_STATIC);
-	return step(l, s, err);
+	return approvals_step(l, s, err);
 }
 
 static int make_row(const struct confirm_question *q, const struct moment *now,
@@ -226,7 +228,7 @@ int confirm_ask(struct ledger *l, const struct confirm_question *q, struct appro
 {
 	struct approval_row row;
 	struct moment now;
-	int r = table_ready(l, err);
+	int r = approvals_ready(l, err);
 
 	moment_now(&now);
 	if (r >= 0)
@@ -240,8 +242,8 @@ int confirm_ask(struct ledger *l, const struct confirm_question *q, struct appro
 		if (r >= 0)
 			r = insert(l, q, &row, err);
 		if (r >= 0)
-			r = row_event(l, &row, "approval.requested", q->asker, q->decision->reason,
-			              err);
+			r = approval_row_event(l, &row, "approval.requested", q->asker,
+			                       q->decision->reason, err);
 	}
 	if (r < 0)
 		return r;

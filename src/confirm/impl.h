@@ -21,27 +21,27 @@ struct approval_row {
 	uint64_t expires_boot_ms, until_boot_ms;
 };
 
-#define CLEANUP_STMT CLEANUP(stmt_done)
-void stmt_done(sqlite3_stmt **s);
+#define CLEANUP_STMT CLEANUP(approvals_stmt_done)
+void approvals_stmt_done(sqlite3_stmt **s);
 
-int table_ready(struct ledger *l, struct err *err);
-int prepare(struct ledger *l, const char *sql, sqlite3_stmt **ret, struct err *err);
+int approvals_ready(struct ledger *l, struct err *err);
+int approvals_prepare(struct ledger *l, const char *sql, sqlite3_stmt **ret, struct err *err);
 /* 1: a row, 0: done. */
-int step(struct ledger *l, sqlite3_stmt *s, struct err *err);
+int approvals_step(struct ledger *l, sqlite3_stmt *s, struct err *err);
 /* The columns of ROW_COLUMNS, in that order. */
-extern const char row_columns[];
-void row_read(sqlite3_stmt *s, struct approval_row *ret);
-int row_get(struct ledger *l, const char *id, struct approval_row *ret, struct err *err);
+extern const char approval_row_columns[];
+void approval_row_read(sqlite3_stmt *s, struct approval_row *ret);
+int approval_row_get(struct ledger *l, const char *id, struct approval_row *ret, struct err *err);
 /* State and answer. */
-int row_update(struct ledger *l, const struct approval_row *row, struct err *err);
+int approval_row_update(struct ledger *l, const struct approval_row *row, struct err *err);
 /* A question that nobody answered, or a "yes" that nobody used, in time. */
-bool row_has_lapsed(const struct approval_row *row, const struct moment *now);
+bool approval_row_has_lapsed(const struct approval_row *row, const struct moment *now);
 /* kind "approval", with digest, state and what else matters of it. */
-int row_event(struct ledger *l, const struct approval_row *row, const char *name, const char *actor,
-              const char *why, struct err *err);
+int approval_row_event(struct ledger *l, const struct approval_row *row, const char *name,
+                       const char *actor, const char *why, struct err *err);
 
 /* Has `actor` the same identity as `asker`, or none of his own (a service of the asker's)? */
-bool is_same_person(const char *asker, const char *actor);
+bool actor_is_same(const char *asker, const char *actor);
 
 void moment_now(struct moment *ret);
 bool moment_passed(const struct moment *now, const char *boot_id, uint64_t boot_ms,

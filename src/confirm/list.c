@@ -15,25 +15,25 @@ int confirm_each(struct ledger *l, bool all, approval_fn *fn, void *data, struct
 	struct approval_row row;
 	struct moment now;
 	char sql[700];
-	int r = table_ready(l, err);
+	int r = approvals_ready(l, err);
 
 	if (r < 0)
 		return r;
 	(void)snprintf(sql, sizeof(sql),
 	               "SELECT %s FROM approval WHERE ?1 OR state IN (?2, ?3) "
 	               "ORDER BY created_us DESC, id LIMIT %d",
-	               row_columns, APPROVALS_LISTED_MAX);
-	r = prepare(l, sql, &s, err);
+	               approval_row_columns, APPROVALS_LISTED_MAX);
+	r = approvals_prepare(l, sql, &s, err);
 	if (r < 0)
 		return r;
 	(void)sqlite3_bind_int(s, 1, all);
 	(void)sqlite3_bind_int(s, 2, APPROVAL_WAITING);
 	(void)sqlite3_bind_int(s, 3, APPROVAL_ALLOWED);
 	moment_now(&now);
-	while ((r = step(l, s, err)) == 1) {
-		row_read(s, &row);
+	while ((r = approvals_step(l, s, err)) == 1) {
+		approval_row_read(s, &row);
 		/* Nobody has come by since its time was over. */
-		if (row_has_lapsed(&row, &now))
+		if (approval_row_has_lapsed(&row, &now))
 			row.a.state = APPROVAL_EXPIRED;
 		if ((all || row.a.state != APPROVAL_EXPIRED) && (r = fn(data, &row.a)) != 0)
 			return r;
@@ -44,16 +44,16 @@ int confirm_each(struct ledger *l, bool all, approval_fn *fn, void *data, struct
 int confirm_find(struct ledger *l, const char *prefix, char ret[EXECUTION_ID_SIZE], struct err *err)
 {
 	CLEANUP_STMT sqlite3_stmt *s = NULL;
-	int found = 0, r = table_ready(l, err);
+	int found = 0, r = approvals_ready(l, err);
 
 	if (r >= 0)
-		r = prepare(l, "SELECT id FROM approval WHERE substr(id, 1, ?2) = ?1 LIMIT 2", &s,
-		            err);
+		r = approvals_prepare(
+			l, "SELECT id FROM approval WHERE substr(id, 1, ?2) = ?1 LIMIT 2", &s, err);
 	if (r < 0)
 		return r;
 	(void)sqlite3_bind_text(s, 1, prefix, -1, SQLITE_STATIC);
 	(void)sqlite3_bind_int(s, 2, (int)strlen(prefix));
-	while ((r = step(l, s, err)) == 1 && ++found)
+	while ((r = approvals_step(l, s, err)) == 1 && ++found)
 		(void)snprintf(ret, EXECUTION_ID_SIZE, "%s", sqlite3_column_text(s, 0));
 	if (r < 0 || (found == 1 && *prefix))
 		return r < 0 ? r : 0;
@@ -67,14 +67,15 @@ int confirm_texts(struct ledger *l, const char *id, struct buf *code, struct buf
                   struct err *err)
 {
 	CLEANUP_STMT sqlite3_stmt *s = NULL;
-	int r = table_ready(l, err);
+	int r = approvals_ready(l, err);
 
 	if (r >= 0)
-		r = prepare(l, "SELECT code, summary FROM approval WHERE id = ?1", &s, err);
+		r = approvals_prepare(l, "SELECT code, summary FROM approval WHERE id = ?1", &s,
+		                      err);
 	if (r < 0)
 		return r;
 	(void)sqlite3_bind_text(s, 1, id, -1, SQLITE_STATIC);
-	r = step(l, s, err);
+	r = approvals_step(l, s, err);
 	if (r == 0)
 		return err_set(err, ERR_NOT_FOUND, ENOENT, "no approval \"%.40s\"", id);
 	if (r < 0)
@@ -89,20 +90,21 @@ int confirm_texts(struct ledger *l, const char *id, struct buf *code, struct buf
 int confirm_prune(struct ledger *l, uint64_t before_us, struct err *err)
 {
 	CLEANUP_STMT sqlite3_stmt *s = NULL;
-	int r = table_ready(l, err);
+	int r = approvals_ready(l, err);
 
 	if (r >= 0)
 		r = ledger_begin(l, err);
 	if (r >= 0)
-		r = prepare(l,
-		            "DELETE FROM approval WHERE created_us < ?1 AND "
-		            "(state NOT IN (?2, ?3) OR (expires_us < ?1 AND until_us < ?1))",
-		            &s, err);
+		r = approvals_prepare(
+			l,
+			"DELETE FROM approval WHERE created_us < ?1 AND "
+			"(state NOT IN (?2, ?3) OR (expires_us < ?1 AND until_us < ?1))",
+			&s, err);
 	if (r >= 0) {
 		(void)sqlite3_bind_int64(s, 1, (int64_t)before_us);
 		(void)sqlite3_bind_int(s, 2, APPROVAL_WAITING);
 		(void)sqlite3_bind_int(s, 3, APPROVAL_ALLOWED);
-		r = step(l, s, err);
+		r = approvals_step(l, s, err);
 	}
 	if (r >= 0)
 		r = ledger_commit(l, LEDGER_PROCESS, err);
@@ -111,7 +113,7 @@ int confirm_prune(struct ledger *l, uint64_t before_us, struct err *err)
 	return r;
 }
 
-/* The value of "key":"…" in a detail that row_event() wrote. */
+/* The value of "key":"…" in a detail that approval_row_event() wrote. */
 static bool detail_text(struct str detail, const char *key, char *ret, size_t n)
 {
 	char mark[32];

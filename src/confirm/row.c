@@ -22,25 +22,25 @@ static const char table_sql[] =
 	"NULL)";
 static const char index_sql[] = "CREATE INDEX IF NOT EXISTS approval_digest ON approval(digest)";
 
-const char row_columns[] =
+const char approval_row_columns[] =
 	"id, job, session, asker, owner, boot, digest, rest, state, created_us, expires_us, "
 	"expires_boot, remember, remember_ms, self, scope, until_us, until_boot, edited, "
 	"answered_by, reason";
 
-void stmt_done(sqlite3_stmt **s)
+void approvals_stmt_done(sqlite3_stmt **s)
 {
 	(void)sqlite3_finalize(*s);
 	*s = NULL;
 }
 
-int prepare(struct ledger *l, const char *sql, sqlite3_stmt **ret, struct err *err)
+int approvals_prepare(struct ledger *l, const char *sql, sqlite3_stmt **ret, struct err *err)
 {
 	if (sqlite3_prepare_v2(ledger_db(l), sql, -1, ret, NULL) != SQLITE_OK)
 		return ledger_db_error(l, err, "approvals");
 	return 0;
 }
 
-int step(struct ledger *l, sqlite3_stmt *s, struct err *err)
+int approvals_step(struct ledger *l, sqlite3_stmt *s, struct err *err)
 {
 	switch (sqlite3_step(s)) {
 	case SQLITE_ROW:
@@ -55,12 +55,12 @@ int step(struct ledger *l, sqlite3_stmt *s, struct err *err)
 static int run(struct ledger *l, const char *sql, struct err *err)
 {
 	CLEANUP_STMT sqlite3_stmt *s = NULL;
-	int r = prepare(l, sql, &s, err);
+	int r = approvals_prepare(l, sql, &s, err);
 
-	return r < 0 ? r : step(l, s, err);
+	return r < 0 ? r : approvals_step(l, s, err);
 }
 
-int table_ready(struct ledger *l, struct err *err)
+int approvals_ready(struct ledger *l, struct err *err)
 {
 	CLEANUP_STMT sqlite3_stmt *s = NULL;
 	int r;
@@ -104,7 +104,7 @@ static unsigned get_choice(sqlite3_stmt *s, int i, unsigned count)
 	return v < count ? (unsigned)v : 0;
 }
 
-void row_read(sqlite3_stmt *s, struct approval_row *ret)
+void approval_row_read(sqlite3_stmt *s, struct approval_row *ret)
 {
 	struct approval *a = &ret->a;
 
@@ -132,21 +132,22 @@ void row_read(sqlite3_stmt *s, struct approval_row *ret)
 	get_text(s, 20, a->reason, sizeof(a->reason));
 }
 
-int row_get(struct ledger *l, const char *id, struct approval_row *ret, struct err *err)
+int approval_row_get(struct ledger *l, const char *id, struct approval_row *ret, struct err *err)
 {
 	CLEANUP_STMT sqlite3_stmt *s = NULL;
 	char sql[640];
-	int r = table_ready(l, err);
+	int r = approvals_ready(l, err);
 
-	(void)snprintf(sql, sizeof(sql), "SELECT %s FROM approval WHERE id = ?1", row_columns);
+	(void)snprintf(sql, sizeof(sql), "SELECT %s FROM approval WHERE id = ?1",
+	               approval_row_columns);
 	if (r >= 0)
-		r = prepare(l, sql, &s, err);
+		r = approvals_prepare(l, sql, &s, err);
 	if (r < 0)
 		return r;
 	(void)sqlite3_bind_text(s, 1, id, -1, SQLITE_STATIC);
-	r = step(l, s, err);
+	r = approvals_step(l, s, err);
 	if (r == 1)
-		row_read(s, ret);
+		approval_row_read(s, ret);
 	if (r == 0) {
 		(void)err_set(err, ERR_NOT_FOUND, ENOENT, "no approval \"%.40s\"", id);
 		return err_remedy(err, -ENOENT, "\"brig approvals ls --all\" lists them");
@@ -154,15 +155,16 @@ int row_get(struct ledger *l, const char *id, struct approval_row *ret, struct e
 	return r < 0 ? r : 0;
 }
 
-int row_update(struct ledger *l, const struct approval_row *row, struct err *err)
+int approval_row_update(struct ledger *l, const struct approval_row *row, struct err *err)
 {
 	CLEANUP_STMT sqlite3_stmt *s = NULL;
 	const struct approval *a = &row->a;
-	int r = prepare(l,
-	                "UPDATE approval SET state = ?2, digest = ?3, scope = ?4, until_us = ?5, "
-	                "until_boot = ?6, edited = ?7, answered_by = ?8, reason = ?9, job = ?10, "
-	                "owner = ?11, boot = ?12 WHERE id = ?1",
-	                &s, err);
+	int r = approvals_prepare(
+		l,
+		"UPDATE approval SET state = ?2, digest = ?3, scope = ?4, until_us = ?5, "
+		"until_boot = ?6, edited = ?7, answered_by = ?8, reason = ?9, job = ?10, "
+		"owner = ?11, boot = ?12 WHERE id = ?1",
+		&s, err);
 
 	if (r < 0)
 		return r;
@@ -178,11 +180,11 @@ int row_update(struct ledger *l, const struct approval_row *row, struct err *err
 	(void)sqlite3_bind_text(s, 10, a->job, -1, SQLITE_STATIC);
 	(void)sqlite3_bind_text(s, 11, row->owner, -1, SQLITE_STATIC);
 	(void)sqlite3_bind_text(s, 12, row->boot_id, -1, SQLITE_STATIC);
-	return step(l, s, err);
+	return approvals_step(l, s, err);
 }
 
-int row_event(struct ledger *l, const struct approval_row *row, const char *name, const char *actor,
-              const char *why, struct err *err)
+int approval_row_event(struct ledger *l, const struct approval_row *row, const char *name,
+                       const char *actor, const char *why, struct err *err)
 {
 	CLEANUP_BUF struct buf b = BUF_INIT(8 * KIB);
 	const struct approval *a = &row->a;

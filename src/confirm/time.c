@@ -26,7 +26,7 @@ bool moment_passed(const struct moment *now, const char *boot, uint64_t boot_ms,
 	return now->real_us >= real_us;
 }
 
-bool row_has_lapsed(const struct approval_row *row, const struct moment *now)
+bool approval_row_has_lapsed(const struct approval_row *row, const struct moment *now)
 {
 	const struct approval *a = &row->a;
 

@@ -31,10 +31,10 @@ struct pipeline {
 	bool busy;         /* in pipeline_turn(): done() may submit */
 };
 
-void list_init(struct job_list *l);
-void list_add(struct job_list *l, struct job *job);
-struct job *list_take(struct job_list *l);
-void list_remove(struct job_list *l, struct job *job);
+void job_list_init(struct job_list *l);
+void job_list_add(struct job_list *l, struct job *job);
+struct job *job_list_take(struct job_list *l);
+void job_list_remove(struct job_list *l, struct job *job);
 
 /* steps.c: what happens on entering a state. The next state, or -errno with job->result.error. */
 int step_analyse(struct pipeline *pl, struct job *job);
@@ -49,9 +49,9 @@ int step_answered(struct pipeline *pl, struct job *job);
 int pipeline_need_bell(struct pipeline *pl, struct err *err);
 
 /* record.c: one row per move, before it happens. */
-int record_move(struct pipeline *pl, struct job *job, enum job_state next, struct err *err);
+int job_record(struct pipeline *pl, struct job *job, enum job_state next, struct err *err);
 /* recover.c: jobs that are neither over nor alive. */
 int open_job_add(struct pipeline *pl, const struct job *job, enum job_state state, struct err *err);
 int open_job_remove(struct pipeline *pl, const struct job *job, struct err *err);
-int recover(struct pipeline *pl, struct err *err);
-void recover_done(struct pipeline *pl);
+int pipeline_recover(struct pipeline *pl, struct err *err);
+void pipeline_recover_done(struct pipeline *pl);

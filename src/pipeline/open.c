@@ -44,7 +44,7 @@ static int open_record(struct pipeline *pl, struct err *err)
 	if (r >= 0)
 		r = ledger_open(pl->config.state_dir ? pl->config.state_dir : dir, &pl->ledger,
 		                err);
-	return r < 0 ? r : recover(pl, err);
+	return r < 0 ? r : pipeline_recover(pl, err);
 }
 
 static int add_fd(struct pipeline *pl, int fd, struct err *err)
@@ -91,10 +91,10 @@ int pipeline_open(const struct pipeline_config *config, struct pipeline **ret, s
 		return err_set(err, ERR_INTERNAL, ENOMEM, "pipeline");
 	pl->config = *config;
 	pl->bell = pl->epoll = FD_NONE;
-	list_init(&pl->to_run);
-	list_init(&pl->held);
-	list_init(&pl->asking);
-	list_init(&pl->over);
+	job_list_init(&pl->to_run);
+	job_list_init(&pl->held);
+	job_list_init(&pl->asking);
+	job_list_init(&pl->over);
 	if (config->caller)
 		(void)snprintf(pl->caller, sizeof(pl->caller), "%s", config->caller);
 	else
@@ -123,7 +123,7 @@ void pipeline_close(struct pipeline *pl)
 	for (size_t i = 0; i < pl->n_policies; i++)
 		policy_free(pl->policies[i]);
 	risk_close(pl->risk);
-	recover_done(pl);
+	pipeline_recover_done(pl);
 	ledger_close(pl->ledger);
 	free(pl);
 }

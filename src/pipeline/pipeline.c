@@ -63,12 +63,12 @@ bool job_is_final(const struct job *job)
 	return job->state != JOB_NONE && states[job->state].next == 0;
 }
 
-void list_init(struct job_list *l)
+void job_list_init(struct job_list *l)
 {
 	*l = (struct job_list){ .tail = &l->head };
 }
 
-void list_add(struct job_list *l, struct job *job)
+void job_list_add(struct job_list *l, struct job *job)
 {
 	job->next = NULL;
 	*l->tail = job;
@@ -76,7 +76,7 @@ void list_add(struct job_list *l, struct job *job)
 	l->n++;
 }
 
-void list_remove(struct job_list *l, struct job *job)
+void job_list_remove(struct job_list *l, struct job *job)
 {
 	for (struct job **at = &l->head; *at; at = &(*at)->next) {
 		if (*at != job)
@@ -90,12 +90,12 @@ void list_remove(struct job_list *l, struct job *job)
 	}
 }
 
-struct job *list_take(struct job_list *l)
+struct job *job_list_take(struct job_list *l)
 {
 	struct job *job = l->head;
 
 	if (job)
-		list_remove(l, job);
+		job_list_remove(l, job);
 	return job;
 }
 
@@ -108,7 +108,7 @@ static int job_move(struct pipeline *pl, struct job *job, enum job_state next)
 	if (!(states[job->state].next & 1u << next))
 		return err_set(&job->result.error, ERR_INTERNAL, EPROTO, "no way from %s to %s",
 		               states[job->state].name, states[next].name);
-	r = record_move(pl, job, next, &err);
+	r = job_record(pl, job, next, &err);
 	if (r < 0) {
 		pl->broken = err;
 		job->result.error = err;
@@ -123,7 +123,7 @@ static void job_over(struct pipeline *pl, struct job *job)
 {
 	if (job->state != JOB_FINISHED)
 		job->result.state = unrun[job->state];
-	list_add(&pl->over, job);
+	job_list_add(&pl->over, job);
 }
 
 /* Whatever went wrong: nothing runs. */
@@ -138,11 +138,30 @@ static void job_fail(struct pipeline *pl, struct job *job)
 	job_over(pl, job);
 }
 
+/*
+ * A step may write to the ledger, and what cannot be written ends the group, with the rows of
+ * others in it: those must not be taken for recorded.
+ */
+static int take_step(struct pipeline *pl, struct job *job,
+                     int (*step)(struct pipeline *pl, struct job *job))
+{
+	bool had_rows = pl->ledger && ledger_in_group(pl->ledger);
+	int r = step(pl, job);
+
+	if (r < 0 && had_rows && !ledger_in_group(pl->ledger)) {
+		pl->broken = job->result.error;
+		if (pl->broken.code == ERR_NONE)
+			(void)err_set(&pl->broken, ERR_IO, EIO, "the group of rows was lost");
+	}
+	return r;
+}
+
 /* From state to state until one waits or is final. */
 static void job_advance(struct pipeline *pl, struct job *job)
 {
 	while (states[job->state].enter) {
-		int r = job->cancelled ? JOB_CANCELLED : states[job->state].enter(pl, job);
+		int r = job->cancelled ? JOB_CANCELLED
+		                       : take_step(pl, job, states[job->state].enter);
 
 		if (r >= 0)
 			r = job_move(pl, job, (enum job_state)r);
@@ -152,9 +171,9 @@ static void job_advance(struct pipeline *pl, struct job *job)
 		}
 	}
 	if (job->state == JOB_RUNNING)
-		list_add(&pl->to_run, job);
+		job_list_add(&pl->to_run, job);
 	else if (job->state == JOB_WAITING)
-		list_add(&pl->asking, job);
+		job_list_add(&pl->asking, job);
 	else
 		job_over(pl, job);
 }
@@ -230,9 +249,9 @@ static void lose_all(struct pipeline *pl, const struct err *err)
 {
 	struct job *job;
 
-	while ((job = list_take(&pl->to_run)) || (job = list_take(&pl->asking))) {
+	while ((job = job_list_take(&pl->to_run)) || (job = job_list_take(&pl->asking))) {
 		lose(job, err);
-		list_add(&pl->over, job);
+		job_list_add(&pl->over, job);
 	}
 	for (job = pl->over.head; job; job = job->next)
 		lose(job, err);
@@ -257,19 +276,19 @@ void pipeline_ended(struct pipeline *pl, struct job *job)
 	enum job_state next = job->result.state == RUN_SETUP_FAILED ? JOB_FAILED : JOB_FINISHED;
 	struct err ours = { 0 };
 
-	if (record_move(pl, job, next, &ours) < 0) {
+	if (job_record(pl, job, next, &ours) < 0) {
 		pl->broken = ours;
 		job->result.error = ours;
 	}
 	job->state = next;
 	job->step_ns[next] = clock_ns();
-	list_add(&pl->over, job);
+	job_list_add(&pl->over, job);
 }
 
 /* The question is durable: somebody may see it. */
 static void tell_channels(struct pipeline *pl, struct job *job)
 {
-	list_add(&pl->held, job);
+	job_list_add(&pl->held, job);
 	for (size_t i = 0; i < pl->config.n_channels; i++) {
 		struct channel *c = pl->config.channels[i];
 
@@ -281,11 +300,11 @@ static void tell_channels(struct pipeline *pl, struct job *job)
 
 static void settle(struct pipeline *pl, struct job *job)
 {
-	int r = job->cancelled ? JOB_CANCELLED : step_answered(pl, job);
+	int r = job->cancelled ? JOB_CANCELLED : take_step(pl, job, step_answered);
 
 	if (r == JOB_WAITING)
 		return;
-	list_remove(&pl->held, job);
+	job_list_remove(&pl->held, job);
 	for (size_t i = 0; i < pl->config.n_channels; i++)
 		pl->config.channels[i]->ops->settled(pl->config.channels[i], &job->approval);
 	if (r >= 0)
@@ -325,21 +344,21 @@ static bool flush(struct pipeline *pl)
 	if (commit(pl, &err) < 0)
 		lose_all(pl, &err);
 	/* Taken off first: what follows may queue more. */
-	list_init(&to_run);
-	list_init(&asking);
-	list_init(&over);
-	while ((job = list_take(&pl->asking)))
-		list_add(&asking, job);
-	while ((job = list_take(&pl->to_run)))
-		list_add(&to_run, job);
-	while ((job = list_take(&pl->over)))
-		list_add(&over, job);
+	job_list_init(&to_run);
+	job_list_init(&asking);
+	job_list_init(&over);
+	while ((job = job_list_take(&pl->asking)))
+		job_list_add(&asking, job);
+	while ((job = job_list_take(&pl->to_run)))
+		job_list_add(&to_run, job);
+	while ((job = job_list_take(&pl->over)))
+		job_list_add(&over, job);
 	/* Channels first: an answer is a group of its own, and no other is open now. */
-	while ((job = list_take(&asking)))
+	while ((job = job_list_take(&asking)))
 		tell_channels(pl, job);
-	while ((job = list_take(&over)))
+	while ((job = job_list_take(&over)))
 		job->done(job->data, job);
-	while ((job = list_take(&to_run)))
+	while ((job = job_list_take(&to_run)))
 		start(pl, job);
 	return true;
 }

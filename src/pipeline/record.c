@@ -237,7 +237,7 @@ static int (*const details[JOB_STATE_COUNT])(struct pipeline *, struct job *, st
 	[JOB_EXPIRED] = ended,     [JOB_CANCELLED] = ended,     [JOB_FAILED] = ended,
 };
 
-int record_move(struct pipeline *pl, struct job *job, enum job_state next, struct err *err)
+int job_record(struct pipeline *pl, struct job *job, enum job_state next, struct err *err)
 {
 	CLEANUP_BUF struct buf b = BUF_INIT(DETAIL_MAX);
 	int r;

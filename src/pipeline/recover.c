@@ -78,7 +78,7 @@ int open_job_remove(struct pipeline *pl, const struct job *job, struct err *err)
 	return step_kept(pl, &pl->remove_open, "DELETE FROM open_job WHERE id = ?1", &id, 1, err);
 }
 
-void recover_done(struct pipeline *pl)
+void pipeline_recover_done(struct pipeline *pl)
 {
 	(void)sqlite3_finalize(pl->add_open);
 	(void)sqlite3_finalize(pl->remove_open);
@@ -177,7 +177,7 @@ static int make_table(struct pipeline *pl, struct err *err)
 	return r < 0 ? r : ledger_commit(pl->ledger, LEDGER_PROCESS, err);
 }
 
-int recover(struct pipeline *pl, struct err *err)
+int pipeline_recover(struct pipeline *pl, struct err *err)
 {
 	struct orphan o = { 0 };
 	int r = has_table(pl) ? 0 : make_table(pl, err);

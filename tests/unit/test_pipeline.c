@@ -396,6 +396,49 @@ Test(pipeline, one_that_cannot_be_recorded_takes_its_group_along)
 	job_free_fields(&b);
 }
 
+/* Interrupts the first row that is written after a question was. */
+static int interrupt_event(void *data)
+{
+	sqlite3 *db = ledger_db(pipeline_ledger(pl));
+	bool *asked = data, *fired = asked + 1;
+
+	for (sqlite3_stmt *stmt = NULL; (stmt = sqlite3_next_stmt(db, stmt));) {
+		const char *sql = sqlite3_sql(stmt);
+
+		if (!sql || !sqlite3_stmt_busy(stmt) || !strstr(sql, "INSERT"))
+			continue;
+		*asked = *asked || strstr(sql, "INTO approval");
+		if (*asked && !*fired && strstr(sql, "event"))
+			return *fired = true;
+	}
+	return 0;
+}
+
+Test(pipeline, a_question_that_cannot_be_recorded_takes_its_group_along)
+{
+	static struct job a, b;
+	bool once[2] = { false, false }; /* asked, interrupted */
+
+	sqlite3_progress_handler(ledger_db(pipeline_ledger(pl)), 1, interrupt_event, once);
+	job_init(&a);
+	a.done = note;
+	a.request.language = LANGUAGE_PYTHON;
+	a.request.code = str_of(SAFE);
+	pipeline_submit(pl, &a); /* its rows wait for the commit, and go with the question's */
+	job_init(&b);
+	b.done = note;
+	b.request.language = LANGUAGE_PYTHON;
+	b.request.code = str_of(HIGH);
+	pipeline_submit(pl, &b);
+	sqlite3_progress_handler(ledger_db(pipeline_ledger(pl)), 0, NULL, NULL);
+	pipeline_turn(pl);
+	cr_expect(once[1], "it got so far");
+	cr_expect(fake.starts == 0 && done == 2, "%d starts without a row", fake.starts);
+	cr_expect(a.result.state == RUN_SETUP_FAILED && b.result.state == RUN_SETUP_FAILED);
+	job_free_fields(&a);
+	job_free_fields(&b);
+}
+
 Test(pipeline, without_a_record_what_needs_a_person_is_denied)
 {
 	static struct job job;
