@@ -20,6 +20,7 @@ ORDER = [
     ["sys"],
     ["model"],
     ["net"],
+    ["auth"],
     ["risk", "policy", "ledger"],
     ["confirm"],
     ["route"],
@@ -37,7 +38,7 @@ ORDER = [
 BESIDE = {
     "launch": ["base/*", "sys/*", "model/plan*.h", "model/layer.h", "model/launch_msg.h",
                "launch/*"],
-    "cli": ["base/*", "model/*", "sys/probe.h", "risk/*", "policy/*", "ledger/*", "confirm/*",
+    "cli": ["base/*", "model/*", "sys/probe.h", "sys/socket_path.h", "net/*", "auth/*", "risk/*", "policy/*", "ledger/*", "confirm/*",
             "route/*", "exec/*", "pool/*", "pipeline/*", "cli/*"],
     "lib": ["base/*", "model/*", "net/*", "pool/*", "pipeline/*", "lib/*", "brig/brig.h"],
 }

@@ -9,8 +9,9 @@
 static const struct {
 	const char *name;
 	int exit_status;
-} codes[ERR_CODE_COUNT] = { [ERR_NONE] = { "none", 0 },
-#define X(id, name, http, exit_status, text) [ERR_##id] = { name, exit_status },
+	unsigned http;
+} codes[ERR_CODE_COUNT] = { [ERR_NONE] = { "none", 0, 200 },
+#define X(id, name, http, exit_status, text) [ERR_##id] = { name, exit_status, http },
 	                    ERR_TABLE(X)
 #undef X
 };
@@ -85,4 +86,11 @@ int err_code_exit(enum err_code code)
 	if ((unsigned)code >= ERR_CODE_COUNT)
 		return 125;
 	return codes[code].exit_status;
+}
+
+unsigned err_code_http(enum err_code code)
+{
+	if ((unsigned)code >= ERR_CODE_COUNT)
+		return 500;
+	return codes[code].http;
 }

@@ -22,7 +22,13 @@
 	X(LIMIT,       "limit",        413,  125, "a stated bound was reached")                    \
 	X(NOT_FOUND,   "not_found",    404,  125, "a named thing does not exist")                  \
 	X(SETUP,       "setup_failed", 500,  125, "the box could not be built; no user code ran")  \
-	X(IO,          "io",           500,  125, "reading or writing a host file failed")
+	X(IO,          "io",           503,  125, "reading or writing a host file failed")         \
+	X(UNAUTHORIZED, "unauthorized", 401, 126, "no token, or one that does not count")          \
+	X(FORBIDDEN,   "forbidden",    403,  126, "the caller may not do that")                    \
+	X(METHOD,      "method",       405,  125, "not with this method")                          \
+	X(MEDIA_TYPE,  "media_type",   415,  125, "a body of another type is needed")              \
+	X(BUSY,        "busy",         429,  125, "too much is under way; nothing was started")    \
+	X(UNAVAILABLE, "unavailable",  503,  125, "not now")
 /* clang-format on */
 
 enum err_code {
@@ -50,3 +56,4 @@ int err_remedy(struct err *err, int r, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 const char *err_code_name(enum err_code code);
 int err_code_exit(enum err_code code);
+unsigned err_code_http(enum err_code code);

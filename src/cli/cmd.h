@@ -15,6 +15,14 @@ int cmd_ledger(int argc, char **argv);
 int cmd_risk(int argc, char **argv);
 int cmd_pool(int argc, char **argv);
 int cmd_policy(int argc, char **argv);
+int cmd_ps(int argc, char **argv);
+int cmd_logs(int argc, char **argv);
+int cmd_wait(int argc, char **argv);
+int cmd_cancel(int argc, char **argv);
+int cmd_top(int argc, char **argv);
+int cmd_serve(int argc, char **argv);
+int cmd_completion(int argc, char **argv);
+int cmd_token(int argc, char **argv);
 
 /* What the ablation tests change; the product always passes zeros. */
 struct run_variant {
@@ -23,3 +31,7 @@ struct run_variant {
 };
 
 int run_main(int argc, char **argv, const struct run_variant *v);
+
+/* The exit status that a result stands for. */
+struct result;
+int run_status(const struct result *res);

@@ -2,7 +2,7 @@
 
 /*
  * brig approvals: questions that wait and "yes" that stands, and the answers to them. Works on the
- * state directory, so a second terminal can answer a run that waits in the first.
+ * state directory, so a second terminal can answer a run that waits in the first; or asks the daemon.
  */
 
 #include <errno.h>
@@ -40,7 +40,8 @@ static const char approvals_help[] =
 	"  --digest HEX     answer only if it is still this\n"
 	"  --edit FILE      allow this code in the place of what was asked for; it is analysed\n"
 	"                   again, and the policy has its say again\n"
-	"  --state-dir DIR  where the approvals are\n"
+	"  --state-dir DIR  where the approvals are, when no daemon has them\n"
+	"  --host WHERE     the daemon: unix:/path, http://127.0.0.1:7070, or none\n"
 	"  --json           for programs\n"
 	"  -h, --help       this text\n"
 	"\n"
@@ -49,7 +50,7 @@ static const char approvals_help[] =
 	"2 for wrong usage; 125 when brig failed.\n";
 
 struct options {
-	const char *verb, *id, *state_dir, *reason, *digest, *edit, *for_time;
+	const char *verb, *id, *state_dir, *host, *reason, *digest, *edit, *for_time;
 	char full_id[EXECUTION_ID_SIZE];
 	bool all, json, raw, session, help;
 };
@@ -61,6 +62,7 @@ static int parse(int argc, char **argv, struct options *o)
 		bool *flag;
 	} known[] = {
 		{ "--state-dir", &o->state_dir, NULL },
+		{ "--host", &o->host, NULL },
 		{ "--reason", &o->reason, NULL },
 		{ "--digest", &o->digest, NULL },
 		{ "--edit", &o->edit, NULL },
@@ -100,6 +102,18 @@ static int open_ledger(const struct options *o, struct ledger **ret, struct err 
 	return r < 0 ? r : ledger_open(o->state_dir ? o->state_dir : dir, ret, err);
 }
 
+/* The daemon's, when there is one and no other place was named. */
+static int open_desk(const struct options *o, struct client *c, struct desk *ret, struct err *err)
+{
+	int r;
+
+	*ret = (struct desk){ .client = c };
+	if (o->host && o->state_dir && !streq(o->host, "none"))
+		return err_set(err, ERR_INVALID, 0, "--host and --state-dir exclude each other");
+	r = client_find(o->host, o->state_dir != NULL, c, err);
+	return r != 0 ? r : open_ledger(o, &ret->ledger, err);
+}
+
 struct listing {
 	struct buf out;
 	bool json;
@@ -136,14 +150,14 @@ static int put_out(const struct buf *b, struct err *err)
 	return 0;
 }
 
-static int do_ls(struct ledger *l, const struct options *o, struct err *err)
+static int do_ls(const struct desk *d, const struct options *o, struct err *err)
 {
 	struct listing list = { .out = BUF_INIT(4 * MIB), .json = o->json };
 	int r;
 
 	if (o->json)
 		buf_putc(&list.out, '[');
-	r = confirm_each(l, o->all, list_one, &list, err);
+	r = desk_each(d, o->all, list_one, &list, err);
 	if (o->json)
 		buf_puts(&list.out, "]\n");
 	else if (!list.n)
@@ -166,19 +180,19 @@ static void put_json(const struct approval *a, const struct buf *code, const str
 	buf_puts(out, "}\n");
 }
 
-static int do_show(struct ledger *l, const struct options *o, struct err *err)
+static int do_show(const struct desk *d, const struct options *o, struct err *err)
 {
 	CLEANUP_BUF struct buf out = BUF_INIT(2 * QUESTION_MAX);
 	CLEANUP_BUF struct buf code = BUF_INIT(REQUEST_CODE_MAX), summary = BUF_INIT(QUESTION_MAX);
 	struct approval a;
-	int r = confirm_look(l, o->id, &a, err);
+	int r = desk_look(d, o->id, &a, err);
 
 	if (r >= 0 && !o->json && !o->raw) {
-		r = question_show(l, &a, o->all, &out, err);
+		r = question_show(d, &a, o->all, &out, err);
 		return r < 0 ? r : put_out(&out, err);
 	}
 	if (r >= 0)
-		r = confirm_texts(l, o->id, &code, &summary, err);
+		r = desk_texts(d, o->id, &code, &summary, err);
 	if (r < 0)
 		return r;
 	if (o->raw)
@@ -210,7 +224,8 @@ static int tell_answer(const struct options *o, const struct approval *a, struct
 }
 
 /* What the approver's own code would be; the waiting run goes by its own analysis. */
-static int show_edit(struct ledger *l, const struct options *o, struct str code, struct err *err)
+static int show_edit(const struct desk *d, const struct options *o, struct str code,
+                     struct err *err)
 {
 	static struct findings f;
 	CLEANUP_BUF struct buf summary = BUF_INIT(QUESTION_MAX);
@@ -219,7 +234,7 @@ static int show_edit(struct ledger *l, const struct options *o, struct str code,
 	enum language language;
 	struct risk *risk;
 	const char *at;
-	int r = confirm_texts(l, o->id, NULL, &summary, err);
+	int r = desk_texts(d, o->id, NULL, &summary, err);
 
 	if (r >= 0)
 		r = risk_open(&risk, err);
@@ -252,7 +267,7 @@ static int set_scope(const struct options *o, struct confirm_answer *x, struct e
 	return 0;
 }
 
-static int do_answer(struct ledger *l, const struct options *o, struct err *err)
+static int do_answer(const struct desk *d, const struct options *o, struct err *err)
 {
 	CLEANUP_ARENA struct arena arena = ARENA_INIT(2 * REQUEST_CODE_MAX);
 	char actor[ACTOR_SIZE];
@@ -273,30 +288,28 @@ static int do_answer(struct ledger *l, const struct options *o, struct err *err)
 	if (r >= 0 && o->edit && x.allow) {
 		r = read_path(o->edit, REQUEST_CODE_MAX, &arena, &code, NULL, err);
 		if (r >= 0)
-			r = show_edit(l, o, code, err);
+			r = show_edit(d, o, code, err);
 		x.code = &code;
 	}
 	if (r >= 0)
-		r = confirm_answer(l, &x, &after, err);
+		r = desk_answer(d, &x, &after, err);
 	return r < 0 ? r : tell_answer(o, &after, err);
 }
 
-static int do_revoke(struct ledger *l, const struct options *o, struct err *err)
+static int do_revoke(const struct desk *d, const struct options *o, struct err *err)
 {
 	char actor[ACTOR_SIZE];
 	struct approval after;
 	int r;
 
 	flow_caller(actor);
-	r = confirm_revoke(l, o->id, actor, err);
-	if (r >= 0)
-		r = confirm_look(l, o->id, &after, err);
+	r = desk_revoke(d, o->id, actor, &after, err);
 	return r < 0 ? r : tell_answer(o, &after, err);
 }
 
 static const struct {
 	const char *name;
-	int (*run)(struct ledger *l, const struct options *o, struct err *err);
+	int (*run)(const struct desk *d, const struct options *o, struct err *err);
 	bool needs_id;
 } verbs[] = {
 	{ "ls", do_ls, false },      { "show", do_show, true },     { "allow", do_answer, true },
@@ -305,18 +318,22 @@ static const struct {
 
 static int run(struct options *o, size_t verb, struct err *err)
 {
-	struct ledger *l;
-	int r = open_ledger(o, &l, err);
+	struct client c;
+	struct desk d;
+	int r = open_desk(o, &c, &d, err);
 
 	if (r < 0)
 		return r;
+	r = 0;
 	if (verbs[verb].needs_id) {
-		r = confirm_find(l, o->id, o->full_id, err);
+		r = desk_find(&d, o->id, o->full_id, err);
 		o->id = o->full_id;
 	}
 	if (r >= 0)
-		r = verbs[verb].run(l, o, err);
-	ledger_close(l);
+		r = verbs[verb].run(&d, o, err);
+	if (d.ledger)
+		ledger_close(d.ledger);
+	client_done(&c);
 	return r;
 }
 

@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "cli/cmd.h"
 #include "cli/load.h"
+#include "cli/remote_run.h"
 #include "cli/run_options.h"
 #include "model/result.h"
 #include "pipeline/pipeline.h"
@@ -196,10 +197,14 @@ static int execute_warm(const struct run_options *o, const struct run_variant *v
 	return r;
 }
 
-static int status_of(const struct result *res)
+int run_status(const struct result *res)
 {
 	switch (res->state) {
 	case RUN_FINISHED:
+		/* A program that ended well while brig could not do its part (--out) did not end
+		 * well. */
+		return res->exit_code == 0 && res->error.code != ERR_NONE ? EXIT_FAILED
+		                                                         : res->exit_code;
 	case RUN_FAILED:
 	case RUN_OUTPUT_LIMIT:
 	case RUN_DISK_LIMIT:
@@ -226,33 +231,38 @@ static int status_of(const struct result *res)
 	return EXIT_FAILED;
 }
 
-static int print_json(const struct result *res)
+/* `remote`: as the daemon gave it; empty: there was none, or it gave none. */
+static int print_json(const struct result *res, const struct buf *remote)
 {
 	CLEANUP_BUF struct buf b = BUF_INIT(RESULT_JSON_MAX);
-	int r = result_to_json(res, &b);
+	int r = 0;
 
+	if (remote->len)
+		buf_put(&b, remote->data, remote->len);
+	else
+		r = result_to_json(res, &b);
 	buf_putc(&b, '\n');
 	if (r >= 0)
 		r = buf_finish(&b);
 	return r < 0 ? r : write_all(STDOUT_FILENO, b.data, b.len);
 }
 
-static void print_receipt(const struct result *res)
+static void print_receipt(const struct result *res, const struct buf *remote)
 {
 	CLEANUP_BUF struct buf b = BUF_INIT(64 * KIB);
 
-	if (receipt_to_json(&res->receipt, &b) >= 0) {
+	if (remote->len)
+		remote_receipt(remote, &b);
+	else if (receipt_to_json(&res->receipt, &b) >= 0)
 		buf_putc(&b, '\n');
+	if (b.len && !b.error)
 		(void)write_all(STDERR_FILENO, b.data, b.len);
-	}
 }
 
-static int tell(const struct run_options *o, const struct result *res)
+static int tell(const struct run_options *o, const struct result *res, const struct buf *remote)
 {
-	int status = status_of(res);
-
 	if (o->json) {
-		if (print_json(res) < 0) {
+		if (print_json(res, remote) < 0) {
 			(void)fprintf(stderr, "brig: the result could not be written\n");
 			return EXIT_FAILED;
 		}
@@ -260,16 +270,31 @@ static int tell(const struct run_options *o, const struct result *res)
 		complain(&res->error);
 	}
 	if (o->receipt && res->receipt.verified)
-		print_receipt(res);
-	/* A program that ended well while brig could not do its part (--out) did not end well. */
-	if (status == 0 && res->error.code != ERR_NONE && res->state == RUN_FINISHED)
-		status = EXIT_FAILED;
-	return status;
+		print_receipt(res, remote);
+	return run_status(res);
+}
+
+/* In the daemon, when there is one: 1 and all is in job->result. 0: here. */
+static int execute_remotely(const struct run_options *o, const struct run_variant *v,
+                            struct job *job, struct buf *ret_json)
+{
+	struct err *err = &job->result.error;
+	struct client c;
+	int r = v->launcher || v->without ? 0 : remote_find(o, &c, err);
+
+	if (r <= 0) {
+		job->result.state = err->code == ERR_INVALID ? RUN_REJECTED : RUN_SETUP_FAILED;
+		return r < 0 ? 1 : 0;
+	}
+	r = remote_run(o, &c, &job->result, ret_json);
+	client_done(&c);
+	return r != -EILSEQ;
 }
 
 int run_main(int argc, char **argv, const struct run_variant *v)
 {
 	CLEANUP_ARENA struct arena arena = ARENA_INIT(REQUEST_ARENA_MAX);
+	CLEANUP_BUF struct buf remote = BUF_INIT(0);
 	static struct run_options o; /* large, and only one */
 	static struct job job;
 	struct result *res = &job.result;
@@ -289,11 +314,13 @@ int run_main(int argc, char **argv, const struct run_variant *v)
 		r = load_request(&o, &arena, &res->error);
 	if (r < 0)
 		res->state = RUN_REJECTED;
+	else if (execute_remotely(&o, v, &job, &remote) > 0)
+		; /* res tells */
 	else if ((o.warm ? execute_warm(&o, v, &job) : execute(&o, v, &job)) < 0)
 		res->state = RUN_SETUP_FAILED;
 	if (*job.lowered && !o.json)
 		(void)fprintf(stderr, "brig: the policy set other bounds: %s\n", job.lowered);
-	status = tell(&o, res);
+	status = tell(&o, res, &remote);
 	job_free_fields(&job);
 	return status;
 }

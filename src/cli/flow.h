@@ -59,5 +59,11 @@ void flow_caller(char ret[ACTOR_SIZE]);
 /* The terminal as a channel; NULL when there is none. */
 struct channel *prompt_open(const char *actor);
 void prompt_close(struct channel *c);
+/* What the channel does, for questions that are elsewhere than in a ledger of ours. */
+struct desk;
+int prompt_ask_at(struct channel *c, const struct desk *d, const struct approval *a,
+                  struct err *err);
+int prompt_turn_at(struct channel *c, const struct desk *d, struct err *err);
 /* Says on standard error where to answer. */
 extern const struct channel_ops channel_notice;
+void notice_at(const struct desk *d, const struct approval *a);

@@ -24,7 +24,15 @@ static const struct {
 	{ "risk", cmd_risk, "say what a program would do, without running it" },
 	{ "policy", cmd_policy, "check, explain and test the rules that decide what may run" },
 	{ "ledger", cmd_ledger, "the record: list, show, verify, export, prune, graph" },
+	{ "serve", cmd_serve, "the daemon: the same over HTTP, with boxes that wait" },
+	{ "ps", cmd_ps, "what runs in the daemon, and what ran" },
+	{ "logs", cmd_logs, "what an execution in the daemon wrote" },
+	{ "wait", cmd_wait, "wait for the end of executions in the daemon" },
+	{ "cancel", cmd_cancel, "end executions in the daemon" },
+	{ "top", cmd_top, "what the daemon does now" },
+	{ "token", cmd_token, "who may use the daemon: make, list and remove tokens" },
 	{ "doctor", cmd_doctor, "what this host can do, layer by layer, and how to get the rest" },
+	{ "completion", cmd_completion, "words for bash, zsh and fish" },
 };
 
 static void help(FILE *to)

@@ -16,7 +16,8 @@
 #include "cli/question.h"
 
 /* More than the terminal's longest line: a read is never the rest of one. */
-#define LINE_SIZE 8192
+#define LINE_SIZE  8192
+#define PLACE_SIZE 4200 /* an option and a path */
 
 struct prompt {
 	struct channel base;
@@ -48,10 +49,10 @@ static void put_choices(struct prompt *p)
 		a->remember >= REMEMBER_DIGEST ? ", [d] yes, as long as the policy permits" : "");
 }
 
-static int show(struct prompt *p, struct ledger *l, bool all, struct err *err)
+static int show(struct prompt *p, const struct desk *d, bool all, struct err *err)
 {
 	CLEANUP_BUF struct buf b = BUF_INIT(QUESTION_MAX);
-	int r = question_show(l, &p->asked, all, &b, err);
+	int r = question_show(d, &p->asked, all, &b, err);
 
 	if (r < 0)
 		return r;
@@ -61,23 +62,31 @@ static int show(struct prompt *p, struct ledger *l, bool all, struct err *err)
 	return 0;
 }
 
-static int prompt_ask(struct channel *c, struct ledger *l, const struct approval *a,
-                      struct err *err)
+int prompt_ask_at(struct channel *c, const struct desk *d, const struct approval *a,
+                  struct err *err)
 {
 	struct prompt *p = (struct prompt *)c;
+	char options[PLACE_SIZE];
 
 	if (*p->asked.id)
 		return -EBUSY; /* one at a time; others are answered elsewhere */
 	if (!a->self) {
+		desk_options(d, options, sizeof(options));
 		(void)dprintf(p->tty,
 		              "brig: approval %s waits; the policy wants somebody else to answer,\n"
-		              "      as root: brig approvals allow %s --state-dir %s\n",
-		              a->id, a->id, ledger_dir(l));
+		              "      %s: brig approvals allow %s %s\n",
+		              a->id, d->ledger ? "as root" : "who may", a->id, options);
 		return 0;
 	}
 	p->asked = *a;
 	(void)tcflush(p->tty, TCIFLUSH); /* keys pressed before the question are no answer */
-	return show(p, l, false, err);
+	return show(p, d, false, err);
+}
+
+static int prompt_ask(struct channel *c, struct ledger *l, const struct approval *a,
+                      struct err *err)
+{
+	return prompt_ask_at(c, &(struct desk){ .ledger = l }, a, err);
 }
 
 /* What a key means; false: nothing. */
@@ -106,11 +115,11 @@ static bool read_key(const struct prompt *p, char key, struct confirm_answer *re
 	return true;
 }
 
-static int answer(struct prompt *p, struct ledger *l, const struct confirm_answer *x)
+static int answer(struct prompt *p, const struct desk *d, const struct confirm_answer *x)
 {
 	struct approval after;
 	struct err err = { 0 };
-	int r = confirm_answer(l, x, &after, &err);
+	int r = desk_answer(d, x, &after, &err);
 
 	if (r < 0) {
 		(void)dprintf(p->tty, "brig: %s\n", err.msg);
@@ -119,7 +128,7 @@ static int answer(struct prompt *p, struct ledger *l, const struct confirm_answe
 	return r;
 }
 
-static int prompt_turn(struct channel *c, struct ledger *l, struct err *err)
+int prompt_turn_at(struct channel *c, const struct desk *d, struct err *err)
 {
 	struct prompt *p = (struct prompt *)c;
 	struct confirm_answer x;
@@ -131,14 +140,19 @@ static int prompt_turn(struct channel *c, struct ledger *l, struct err *err)
 	if (!*p->asked.id)
 		return 0;
 	if (n == 0 && read_key(p, 'n', &x))
-		return answer(p, l, &x);
+		return answer(p, d, &x);
 	/* One letter and the end of the line; anything else is no answer. */
 	if (n == 2 && line[1] == '\n' && line[0] == 'v')
-		return show(p, l, true, err);
+		return show(p, d, true, err);
 	if (n == 2 && line[1] == '\n' && read_key(p, line[0], &x))
-		return answer(p, l, &x);
+		return answer(p, d, &x);
 	put_choices(p);
 	return 0;
+}
+
+static int prompt_turn(struct channel *c, struct ledger *l, struct err *err)
+{
+	return prompt_turn_at(c, &(struct desk){ .ledger = l }, err);
 }
 
 static int prompt_fd(const struct channel *c)
@@ -164,23 +178,28 @@ static const struct channel_ops ops = { "terminal", prompt_ask, prompt_turn, pro
 	                                prompt_settled };
 
 /* Without a terminal: where to answer is said once, on standard error. */
-static int notice_ask(struct channel *c, struct ledger *l, const struct approval *a,
-                      struct err *err)
+void notice_at(const struct desk *d, const struct approval *a)
 {
-	char time[TIME_TEXT_SIZE];
+	char time[TIME_TEXT_SIZE], options[PLACE_SIZE];
 
-	(void)c;
-	(void)err;
 	time_text(a->expires_us, time);
+	desk_options(d, options, sizeof(options));
 	if (!a->self)
 		(void)dprintf(STDERR_FILENO,
-		              "brig: the policy wants somebody else to answer, as root with "
-		              "--state-dir %s\n",
-		              ledger_dir(l));
+		              "brig: the policy wants somebody else to answer, %s %s\n",
+		              d->ledger ? "as root with" : "who may, with", options);
 	(void)dprintf(STDERR_FILENO,
 	              "brig: approval %s waits for an answer until %s\n"
 	              "      brig approvals show %s; brig approvals allow|deny %s\n",
 	              a->id, time, a->id, a->id);
+}
+
+static int notice_ask(struct channel *c, struct ledger *l, const struct approval *a,
+                      struct err *err)
+{
+	(void)c;
+	(void)err;
+	notice_at(&(struct desk){ .ledger = l }, a);
 	return 0;
 }
 

@@ -170,12 +170,12 @@ static void show_head(const struct approval *a, json_t *o, struct buf *out)
 	buf_putc(out, '\n');
 }
 
-int question_show(struct ledger *l, const struct approval *a, bool all, struct buf *out,
+int question_show(const struct desk *d, const struct approval *a, bool all, struct buf *out,
                   struct err *err)
 {
 	CLEANUP_BUF struct buf code = BUF_INIT(REQUEST_CODE_MAX), summary = BUF_INIT(QUESTION_MAX);
 	json_t *o;
-	int r = confirm_texts(l, a->id, &code, &summary, err);
+	int r = desk_texts(d, a->id, &code, &summary, err);
 
 	if (r < 0)
 		return r;

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/client.h"
+
 const char run_help[] =
 	"Usage: brig run [OPTIONS] LANGUAGE -c CODE [-- ARGS...]\n"
 	"       brig run [OPTIONS] FILE [-- ARGS...]\n"
@@ -35,7 +37,7 @@ const char run_help[] =
 	"      --network WHAT   loopback (the box's own) or none           (loopback)\n"
 	"      --level LEVEL    strict, standard or degraded-ok            (standard)\n"
 	"      --tier TIER      auto, jail, docker or aio                  (auto)\n"
-	"      --session ID     the session that the run belongs to\n" FLOW_HELP
+	"      --session ID     the session that the run belongs to\n" FLOW_HELP CLIENT_HELP
 	"  -h, --help           this text\n"
 	"\n"
 	"Exit status: the program's; 128+N when signal N ended it; 124 timed out, 125 brig "
@@ -187,6 +189,12 @@ static int on_stdin(struct parser *p, const char *value)
 	return 0;
 }
 
+static int on_host(struct parser *p, const char *value)
+{
+	p->o->host = value;
+	return 0;
+}
+
 static const struct {
 	const char *name;
 	int (*take)(struct parser *p, const char *value);
@@ -194,7 +202,7 @@ static const struct {
 	{ "-c", on_code },     { "--code", on_code },       { "--lang", on_lang },
 	{ "--env", on_env },   { "--stdin", on_stdin },     { "--file", on_file },
 	{ "--out", on_out },   { "--level", on_level },     { "--network", on_network },
-	{ "--tier", on_tier }, { "--session", on_session },
+	{ "--tier", on_tier }, { "--session", on_session }, { "--host", on_host },
 };
 
 static bool is_limit(const char *name)

@@ -25,6 +25,7 @@ struct run_options {
 	const char *code; /* -c; NULL: from the file */
 	const char *path; /* the script, "-" for stdin; NULL with -c */
 	const char *stdin_path;
+	const char *host; /* of the daemon; NULL: not said */
 	struct run_pair files[RUN_PAIRS_MAX];
 	size_t n_files;
 	struct run_pair outs[RUN_PAIRS_MAX];

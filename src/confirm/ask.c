@@ -129,6 +129,20 @@ static int take_over(struct ledger *l, const struct confirm_question *q, const s
 	return r < 0 ? r : 1;
 }
 
+int confirm_adopt(struct ledger *l, const char *id, struct err *err)
+{
+	struct approval_row row;
+	int r = ledger_begin(l, err);
+
+	if (r >= 0)
+		r = approval_row_get(l, id, &row, err);
+	if (r < 0)
+		return r;
+	owner_self(row.owner);
+	r = approval_row_update(l, &row, err);
+	return r < 0 ? r : approval_row_event(l, &row, "approval.taken_over", "brig", NULL, err);
+}
+
 static int too_many(unsigned n, struct err *err)
 {
 	(void)err_set(err, ERR_LIMIT, EBUSY, "%u questions wait for an answer already", n);

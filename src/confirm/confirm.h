@@ -65,6 +65,8 @@ int confirm_ask(struct ledger *l, const struct confirm_question *q, struct appro
  */
 int confirm_answer(struct ledger *l, const struct confirm_answer *x, struct approval *ret,
                    struct err *err);
+/* The asker's next incarnation waits for it from now on; in the ledger's group. */
+int confirm_adopt(struct ledger *l, const char *id, struct err *err);
 /* How it stands; one that is over its time expires by this. */
 int confirm_look(struct ledger *l, const char *id, struct approval *ret, struct err *err);
 /* The asker goes away: a question that still waits is withdrawn; in the ledger's group. */

@@ -3,6 +3,7 @@
 
 /* What the files of src/pipeline share. */
 
+#include "pipeline/kept.h"
 #include "pipeline/pipeline.h"
 #include "sys/owner.h"
 
@@ -26,10 +27,19 @@ struct pipeline {
 	struct job_list over;                        /* final, not committed */
 	uint64_t looked_ms;                          /* when the held jobs were last looked at */
 	struct sqlite3_stmt *add_open, *remove_open; /* of recover.c */
+	struct sqlite3_stmt *kept_find, *kept_insert, *kept_update; /* of kept.c */
 	struct err broken; /* why the group cannot be committed; ERR_NONE: it can */
 	bool durable;      /* the group uses up an approval: that must not come back */
 	bool busy;         /* in pipeline_turn(): done() may submit */
 };
+
+static inline const char *job_caller(const struct pipeline *pl, const struct job *job)
+{
+	return job->caller ? job->caller : pl->caller;
+}
+
+/* What the caller sees of a job that ended in this state without having run. */
+enum run_state job_unrun_state(enum job_state s);
 
 void job_list_init(struct job_list *l);
 void job_list_add(struct job_list *l, struct job *job);
@@ -55,3 +65,16 @@ int open_job_add(struct pipeline *pl, const struct job *job, enum job_state stat
 int open_job_remove(struct pipeline *pl, const struct job *job, struct err *err);
 int pipeline_recover(struct pipeline *pl, struct err *err);
 void pipeline_recover_done(struct pipeline *pl);
+/* kept.c: the row of a job that is kept, and its end, in the group of the move. */
+int kept_table(struct pipeline *pl, struct err *err);
+/* -EEXIST with ERR_CONFLICT: the key stands for another execution. */
+int kept_check_key(struct pipeline *pl, const struct job *job, struct err *err);
+int kept_wait(struct pipeline *pl, struct job *job, struct err *err);
+/* Is its text there, so that it can go on? */
+bool kept_can_resume(struct pipeline *pl, const char *id);
+int kept_recover(struct pipeline *pl, struct err *err);
+int kept_add(struct pipeline *pl, struct job *job, struct err *err);
+int kept_end(struct pipeline *pl, struct job *job, enum job_state state, struct err *err);
+/* What a dead process left without an end gets this one. */
+int kept_end_orphan(struct pipeline *pl, const char *id, const char *state, struct err *err);
+void kept_done(struct pipeline *pl);

@@ -124,6 +124,7 @@ void pipeline_close(struct pipeline *pl)
 		policy_free(pl->policies[i]);
 	risk_close(pl->risk);
 	pipeline_recover_done(pl);
+	kept_done(pl);
 	ledger_close(pl->ledger);
 	free(pl);
 }
@@ -131,6 +132,41 @@ void pipeline_close(struct pipeline *pl)
 int pipeline_fd(const struct pipeline *pl)
 {
 	return pl->epoll;
+}
+
+const struct policy *pipeline_policy(const struct pipeline *pl, size_t i)
+{
+	return i < pl->n_policies ? pl->policies[i] : NULL;
+}
+
+int pipeline_watch(struct pipeline *pl, struct executor *ex, struct err *err)
+{
+	return add_fd(pl, ex->ops->fd(ex), err);
+}
+
+int pipeline_reload(struct pipeline *pl, const char *policy, struct err *err)
+{
+	struct policy *old[PIPELINE_POLICIES_MAX];
+	const char *old_name = pl->config.policy;
+	size_t n_old = pl->n_policies;
+	int r;
+
+	memcpy(old, pl->policies, sizeof(old));
+	memset(pl->policies, 0, sizeof(pl->policies));
+	pl->n_policies = 0;
+	pl->config.policy = policy;
+	r = load_policies(pl, err);
+	if (r < 0) {
+		for (size_t i = 0; i < pl->n_policies; i++)
+			policy_free(pl->policies[i]);
+		memcpy(pl->policies, old, sizeof(old));
+		pl->n_policies = n_old;
+		pl->config.policy = old_name;
+		return r;
+	}
+	for (size_t i = 0; i < n_old; i++)
+		policy_free(old[i]);
+	return 0;
 }
 
 struct ledger *pipeline_ledger(struct pipeline *pl)

@@ -53,6 +53,11 @@ static const enum run_state unrun[JOB_STATE_COUNT] = {
 };
 /* clang-format on */
 
+enum run_state job_unrun_state(enum job_state s)
+{
+	return unrun[s];
+}
+
 const char *job_state_name(enum job_state s)
 {
 	return (unsigned)s < JOB_STATE_COUNT ? states[s].name : "none";
@@ -191,17 +196,20 @@ void job_free_fields(struct job *job)
 {
 	result_done(&job->result);
 	buf_done(&job->code);
+	buf_done(&job->json);
 }
 
 void pipeline_submit(struct pipeline *pl, struct job *job)
 {
-	int r = execution_id_new(job->id);
+	int r = *job->id ? 0 : execution_id_new(job->id);
 
 	job->result.receipt.level_required = job->request.level;
 	job->effective = job->request;
 	memcpy(job->result.execution_id, job->id, sizeof(job->id));
 	if (r < 0)
 		(void)err_set(&job->result.error, ERR_INTERNAL, -r, "no random numbers");
+	if (r >= 0)
+		r = kept_check_key(pl, job, &job->result.error);
 	if (r < 0 || job_move(pl, job, JOB_RECEIVED) < 0)
 		job_fail(pl, job);
 	else
@@ -243,6 +251,7 @@ static void lose(struct job *job, const struct err *err)
 		job->result.state = RUN_SETUP_FAILED;
 	}
 	job->result.error = why;
+	buf_done(&job->json); /* it tells another story */
 }
 
 static void lose_all(struct pipeline *pl, const struct err *err)

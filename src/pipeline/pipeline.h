@@ -64,6 +64,11 @@ struct job {
 	void *listen_data;
 	job_done_fn *done; /* called once, in pipeline_turn() or pipeline_submit() */
 	void *data;
+	const char *caller; /* NULL: the pipeline's; so with the labels */
+	const char *const *labels;
+	size_t n_labels;
+	struct str body; /* the request's text, for pipeline_resume(); p == NULL: it cannot be */
+	bool keep;       /* the result stays, see kept.h; so with an idempotency key */
 
 	char id[EXECUTION_ID_SIZE];
 	enum job_state state;
@@ -79,6 +84,7 @@ struct job {
 	/* the pipeline's */
 	struct job *next; /* in the queue it is in */
 	struct buf code;  /* what an approver put in place of the request's code */
+	struct buf json;  /* of a kept one: the result as it was kept */
 	struct pool_call *call;
 	bool cancelled;
 	uint64_t step_ns[JOB_STATE_COUNT]; /* when it entered the state; for the bench */
@@ -163,6 +169,22 @@ bool job_is_final(const struct job *job);
 const char *job_state_name(enum job_state s);
 /* Is there something to do without waiting for anybody? */
 bool pipeline_is_busy(const struct pipeline *pl);
+
+/*
+ * A job of a process that is gone whose question still stands (kept.h has its id and its text): it
+ * waits on, under its old id. -errno: it cannot, and is lost.
+ */
+int pipeline_resume(struct pipeline *pl, struct job *job, const char *id, const char *approval,
+                    struct err *err);
+/* Analysis and decision alone: nothing is recorded, nothing runs. */
+void pipeline_preview(struct pipeline *pl, struct job *job);
+/* The i-th policy in force; NULL after the last. */
+const struct policy *pipeline_policy(const struct pipeline *pl, size_t i);
+/* Reads the policies again (NULL: the default one); on failure the old ones stay. The text must
+ * outlive the pipeline. */
+int pipeline_reload(struct pipeline *pl, const char *policy, struct err *err);
+/* The executor has another descriptor than at pipeline_open(). */
+int pipeline_watch(struct pipeline *pl, struct executor *ex, struct err *err);
 
 /* For executors: job->result is complete. */
 void pipeline_ended(struct pipeline *pl, struct job *job);

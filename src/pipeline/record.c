@@ -48,6 +48,8 @@ static int received(struct pipeline *pl, struct job *job, struct buf *out, struc
 	           action_name(r->action), language_name(r->language), r->n_args, r->n_files);
 	if (job->code.len)
 		buf_puts(out, "\"edited\":true,");
+	if (kept_add(pl, job, err) < 0)
+		return -EIO;
 	return put_body(pl, out, "code", r->action == ACTION_CODE ? r->code : r->params, err);
 }
 
@@ -106,6 +108,8 @@ static int waiting(struct pipeline *pl, struct job *job, struct buf *out, struct
 {
 	buf_printf(out, "\"approval\":\"%s\",", job->approval.id);
 	put_digest(out, "digest", job->approval.digest);
+	if (kept_wait(pl, job, err) < 0)
+		return -EIO;
 	return open_job_add(pl, job, JOB_WAITING, err);
 }
 
@@ -212,6 +216,8 @@ static int finished(struct pipeline *pl, struct job *job, struct buf *out, struc
 	put_receipt(&res->receipt, out);
 	if (r >= 0)
 		r = record_files(pl, job, err);
+	if (r >= 0)
+		r = kept_end(pl, job, JOB_FINISHED, err);
 	return r < 0 ? r : open_job_remove(pl, job, err);
 }
 
@@ -225,7 +231,7 @@ static int ended(struct pipeline *pl, struct job *job, struct buf *out, struct e
 	           why->code == ERR_NONE ? "cancelled" : err_code_name(why->code));
 	json_put_cstr(out, why->code == ERR_NONE ? "by whoever asked" : why->msg);
 	if (job->state == JOB_WAITING && job->cancelled)
-		r = confirm_withdraw(pl->ledger, job->approval.id, pl->caller, err);
+		r = confirm_withdraw(pl->ledger, job->approval.id, job_caller(pl, job), err);
 	return r < 0 ? r : open_job_remove(pl, job, err);
 }
 
@@ -247,17 +253,19 @@ int job_record(struct pipeline *pl, struct job *job, enum job_state next, struct
 	buf_putc(&b, '{');
 	r = details[next](pl, job, &b, err);
 	buf_putc(&b, '}');
+	if (r >= 0 && details[next] == ended)
+		r = kept_end(pl, job, next, err);
 	if (r < 0)
 		return r;
 	if (buf_finish(&b) < 0)
 		return err_set(err, ERR_LIMIT, -b.error, "detail of %s", job_state_name(next));
-	return ledger_append(
-		pl->ledger,
-		&(struct ledger_event){ .job = job->id,
-	                                .session = job->request.session_id,
-	                                .kind = "state",
-	                                .name = job_state_name(next),
-	                                .actor = next == JOB_RECEIVED ? pl->caller : "brig",
-	                                .detail = { b.data, b.len } },
-		err);
+	return ledger_append(pl->ledger,
+	                     &(struct ledger_event){
+				     .job = job->id,
+				     .session = job->request.session_id,
+				     .kind = "state",
+				     .name = job_state_name(next),
+				     .actor = next == JOB_RECEIVED ? job_caller(pl, job) : "brig",
+				     .detail = { b.data, b.len } },
+	                     err);
 }

@@ -107,6 +107,8 @@ static const char *end_of(struct pipeline *pl, const struct orphan *o)
 		return "lost";
 	if (a.state == APPROVAL_WAITING && streq(a.job, o->id))
 		return NULL;
+	if (a.state == APPROVAL_ALLOWED && kept_can_resume(pl, o->id))
+		return NULL;
 	/* A "yes" is for whoever asks the same again; that is another job. */
 	return a.state == APPROVAL_DENIED    ? "denied"
 	       : a.state == APPROVAL_EXPIRED ? "expired"
@@ -131,6 +133,8 @@ static int end_orphan(struct pipeline *pl, const struct orphan *o, struct err *e
 	                                          .actor = "recovery",
 	                                          .detail = str_of(detail) },
 	                  err);
+	if (r >= 0)
+		r = kept_end_orphan(pl, o->id, end, err);
 	return r < 0 ? r : bind_and_step(pl, "DELETE FROM open_job WHERE id = ?1", &id, 1, err);
 }
 
@@ -164,8 +168,8 @@ static bool has_table(struct pipeline *pl)
 {
 	CLEANUP_STMT sqlite3_stmt *s = NULL;
 
-	return sqlite3_prepare_v2(ledger_db(pl->ledger), "SELECT 1 FROM open_job LIMIT 1", -1, &s,
-	                          NULL) == SQLITE_OK;
+	return sqlite3_prepare_v2(ledger_db(pl->ledger), "SELECT 1 FROM open_job, kept LIMIT 1", -1,
+	                          &s, NULL) == SQLITE_OK;
 }
 
 static int make_table(struct pipeline *pl, struct err *err)
@@ -174,6 +178,8 @@ static int make_table(struct pipeline *pl, struct err *err)
 
 	if (r >= 0)
 		r = bind_and_step(pl, table_sql, NULL, 0, err);
+	if (r >= 0)
+		r = kept_table(pl, err);
 	return r < 0 ? r : ledger_commit(pl->ledger, LEDGER_PROCESS, err);
 }
 
@@ -185,7 +191,9 @@ int pipeline_recover(struct pipeline *pl, struct err *err)
 	/* First without the write lock: there is seldom anything to do. */
 	if (r >= 0)
 		r = next_orphan(pl, &o, err);
-	if (r <= 0)
+	if (r == 0)
+		return kept_recover(pl, err);
+	if (r < 0)
 		return r;
 	o = (struct orphan){ 0 };
 	r = ledger_begin(pl->ledger, err);
@@ -199,5 +207,50 @@ int pipeline_recover(struct pipeline *pl, struct err *err)
 		r = ledger_commit(pl->ledger, LEDGER_PROCESS, err);
 	if (r < 0)
 		ledger_abort(pl->ledger);
+	return r < 0 ? r : kept_recover(pl, err);
+}
+
+/* The process that had it is gone: from now on it is ours. */
+static int take_over(struct pipeline *pl, struct job *job, struct err *err)
+{
+	int r = ledger_begin(pl->ledger, err);
+
+	if (r >= 0)
+		r = open_job_add(pl, job, JOB_WAITING, err);
+	if (r >= 0)
+		r = kept_wait(pl, job, err);
+	if (r >= 0)
+		r = confirm_adopt(pl->ledger, job->approval.id, err);
+	if (r >= 0)
+		r = ledger_commit(pl->ledger, LEDGER_PROCESS, err);
+	if (r < 0)
+		ledger_abort(pl->ledger);
 	return r;
+}
+
+int pipeline_resume(struct pipeline *pl, struct job *job, const char *id, const char *approval,
+                    struct err *err)
+{
+	int r;
+
+	(void)snprintf(job->id, sizeof(job->id), "%s", id);
+	memcpy(job->result.execution_id, job->id, sizeof(job->id));
+	pipeline_preview(pl, job);
+	r = confirm_look(pl->ledger, approval, &job->approval, err);
+	if (r < 0)
+		return r;
+	request_digest(&job->effective, job->digest, job->rest);
+	/* Another policy, other bounds: what was asked is not what would run. */
+	if (memcmp(job->rest, job->approval.rest, sizeof(job->rest)) != 0)
+		return err_set(err, ERR_CONFLICT, ESTALE,
+		               "the policy has changed since the question was asked");
+	r = pipeline_need_bell(pl, err);
+	if (r >= 0)
+		r = take_over(pl, job, err);
+	if (r < 0)
+		return r;
+	job->state = JOB_WAITING;
+	job_list_add(&pl->held, job);
+	pl->looked_ms = 0;
+	return 0;
 }

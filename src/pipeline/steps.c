@@ -56,9 +56,10 @@ int step_decide(struct pipeline *pl, struct job *job)
 	const struct policy_input in = { .request = &job->request,
 		                         .findings = &job->findings,
 		                         .action = action_name(job->request.action),
-		                         .caller = pl->caller,
-		                         .labels = pl->config.labels,
-		                         .n_labels = pl->config.n_labels };
+		                         .caller = job_caller(pl, job),
+		                         .labels = job->caller ? job->labels : pl->config.labels,
+		                         .n_labels = job->caller ? job->n_labels
+		                                                 : pl->config.n_labels };
 	struct decision other;
 
 	policy_eval(pl->policies[0], &in, &job->decision);
@@ -73,6 +74,13 @@ int step_decide(struct pipeline *pl, struct job *job)
 	decision_changes(&job->request, &job->effective, job->lowered);
 	job->result.receipt.level_required = job->effective.level;
 	return JOB_DECIDED;
+}
+
+void pipeline_preview(struct pipeline *pl, struct job *job)
+{
+	job->effective = job->request;
+	(void)step_analyse(pl, job);
+	(void)step_decide(pl, job);
 }
 
 static int deny(struct job *job)
@@ -165,7 +173,7 @@ static int ask(struct pipeline *pl, struct job *job)
 	CLEANUP_BUF struct buf summary = BUF_INIT(APPROVAL_SUMMARY_MAX);
 	struct confirm_question q = { .job = job->id,
 		                      .session = job->request.session_id,
-		                      .asker = pl->caller,
+		                      .asker = job_caller(pl, job),
 		                      .language = job->effective.language,
 		                      .code = job->effective.code,
 		                      .digest = job->digest,

@@ -195,6 +195,7 @@ static void spoil(struct pool *p, struct box *b, const struct err *err, bool gon
 			call = call->next;
 	if (call && call->state == CALL_QUEUED && zygote_gone(s, err)) {
 		call->box = NO_BOX; /* another box, from the next zygote; the wait has its bound */
+		p->n_ordered -= call->ordered;
 		call->ordered = false;
 	} else if (call && call->state == CALL_QUEUED) {
 		call_fail(p, call, RUN_SETUP_FAILED, err);
@@ -212,6 +213,7 @@ void box_orphans(struct pool *p, uint32_t shape)
 			continue;
 		if (b->call) { /* it gets another one, from the next zygote */
 			b->call->box = NO_BOX;
+			p->n_ordered -= b->call->ordered;
 			b->call->ordered = false;
 			b->call = NULL;
 		}

@@ -192,6 +192,10 @@ int pool_turn(struct pool *p, int timeout_ms)
 		return -errno;
 	for (int i = 0; i < n; i++)
 		handle(p, events[i].data.u64);
+	if (p->freed && p->queued.n)
+		for (size_t i = 0; i < p->n_shapes; i++)
+			pool_feed(p, &p->shapes[i]);
+	p->freed = false;
 	now = clock_ns();
 	for (struct pool_call *c = p->running.first; c && p->unheard; c = c->next)
 		call_listen(p, c, now);

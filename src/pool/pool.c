@@ -77,9 +77,19 @@ static unsigned starting_max(const struct pool *p, unsigned queued)
 	return p->running.n ? STARTING_BUSY : STARTING_IDLE;
 }
 
+/* How many runs may start now. */
+static unsigned room(const struct pool *p)
+{
+	unsigned taken = p->running.n + p->n_ordered;
+
+	if (!p->running_max)
+		return p->boxes_max;
+	return taken < p->running_max ? p->running_max - taken : 0;
+}
+
 static void order_missing(struct pool *p, struct shape *s)
 {
-	unsigned queued = queued_for(p, s);
+	unsigned queued = MIN2(queued_for(p, s), room(p));
 	unsigned want = queued + target_of(s);
 	unsigned most = starting_max(p, queued);
 
@@ -116,13 +126,14 @@ static void feed_private(struct pool *p, struct shape *s)
 {
 	struct pool_call *next;
 
-	for (struct pool_call *c = p->queued.first; c; c = next) {
+	for (struct pool_call *c = p->queued.first; c && room(p); c = next) {
 		struct err err = { 0 };
 
 		next = c->next;
 		if (&p->shapes[c->shape] != s || !c->private_plan || c->ordered)
 			continue;
 		c->ordered = true;
+		p->n_ordered++;
 		if (order_private(p, c, &err) < 0)
 			call_fail(p, c, RUN_SETUP_FAILED, &err);
 	}
@@ -134,7 +145,7 @@ void pool_feed(struct pool *p, struct shape *s)
 
 	if (s->kept && !p->closing && !p->lost)
 		feed_private(p, s);
-	while (s->n_ready && (c = next_queued(p, s)))
+	while (s->n_ready && room(p) && (c = next_queued(p, s)))
 		call_claim(p, c, &p->boxes[s->ready[--s->n_ready]]);
 	order_missing(p, s);
 }
@@ -376,7 +387,7 @@ int pool_submit(struct pool *p, const struct request *req, struct result *res, p
 	c->shape = shape;
 	c->private_plan = !fit;
 	call_list_add(&p->queued, c);
-	if (fit && s->n_ready) {
+	if (fit && s->n_ready && room(p)) {
 		s->stats.hits++;
 		call_claim(p, c, &p->boxes[s->ready[--s->n_ready]]);
 	} else {
@@ -505,6 +516,7 @@ int pool_open(const struct pool_config *config, struct pool **ret, struct err *e
 	p->queue_max = config->queue_max ? config->queue_max : 1024;
 	p->without = config->without;
 	p->acquire_ms = config->acquire_ms ? config->acquire_ms : 10000;
+	p->running_max = config->running_max;
 	cgroup_host_none(&p->cgroups);
 	r = config->n_shapes <= POOL_SHAPES_MAX
 	            ? open_with(p, config, err)
@@ -600,6 +612,11 @@ void pool_stats(struct pool *p, size_t shape, struct pool_stats *ret)
 	ret->target = target_of(s);
 	if (s->n_ready)
 		ret->oldest_ms = (clock_ns() - p->boxes[s->ready[0]].since_ns) / 1000000;
+}
+
+bool pool_is_lost(const struct pool *p)
+{
+	return p->lost;
 }
 
 void pool_resize(struct pool *p, size_t shape, unsigned min, unsigned max)

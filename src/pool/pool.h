@@ -36,10 +36,11 @@ struct pool_config {
 	const char *launcher; /* path; NULL: the installed one */
 	const struct pool_shape *shapes;
 	size_t n_shapes;
-	unsigned boxes_max;  /* alive at once; 0: LAUNCH_BOXES_MAX */
-	unsigned queue_max;  /* requests that wait for a box; 0: 1024 */
-	unsigned acquire_ms; /* how long one waits; 0: 10 s */
-	uint32_t without;    /* LAYER_BITs to leave out: for the ablation tests, 0 elsewhere */
+	unsigned boxes_max;   /* alive at once; 0: LAUNCH_BOXES_MAX */
+	unsigned queue_max;   /* requests that wait for a box; 0: 1024 */
+	unsigned acquire_ms;  /* how long one waits; 0: 10 s */
+	unsigned running_max; /* runs at once, others wait; 0: as many as there are boxes */
+	uint32_t without;     /* LAYER_BITs to leave out: for the ablation tests, 0 elsewhere */
 };
 
 struct pool_stats {
@@ -87,5 +88,7 @@ int pool_add_shape(struct pool *p, const struct pool_shape *config, size_t *ret,
 /* Until as many boxes of the shape wait, or the time is over. */
 int pool_wait_ready(struct pool *p, size_t shape, unsigned n, unsigned timeout_ms, struct err *err);
 void pool_stats(struct pool *p, size_t shape, struct pool_stats *ret);
+/* The launcher died: nothing runs in this pool any more. */
+bool pool_is_lost(const struct pool *p);
 /* How many wait, from now on. */
 void pool_resize(struct pool *p, size_t shape, unsigned min, unsigned max);

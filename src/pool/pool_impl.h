@@ -128,8 +128,9 @@ struct pool {
 	size_t n_shapes;
 	struct box *boxes;
 	uint32_t *free; /* indexes */
-	unsigned n_free, boxes_max, queue_max, acquire_ms;
-	uint32_t starting; /* list of boxes under way, NO_BOX: none */
+	unsigned n_free, boxes_max, queue_max, acquire_ms, running_max;
+	unsigned n_ordered; /* of the queued: have a box of their own under way */
+	uint32_t starting;  /* list of boxes under way, NO_BOX: none */
 	struct call_list queued, running, over;
 	unsigned n_ending, n_prepared;
 	uint32_t spent;   /* list of boxes whose result is on its way out: 1 + index, 0: none */
@@ -138,6 +139,7 @@ struct pool {
 	uint64_t tick_ns, demand_ns;
 	uint32_t without;
 	bool lost;    /* the launcher is gone */
+	bool freed;   /* a run ended: another may start */
 	bool closing; /* no new boxes */
 	bool blocked; /* the launcher's socket is full: kills wait */
 };

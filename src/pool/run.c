@@ -231,8 +231,10 @@ void call_claim(struct pool *p, struct pool_call *c, struct box *b)
 	c->box = index_of(p, b);
 	b->state = WARM_RUNNING;
 	b->since_ns = clock_ns();
-	if (c->state == CALL_QUEUED)
+	if (c->state == CALL_QUEUED) {
 		call_list_del(&p->queued, c);
+		p->n_ordered -= c->ordered;
+	}
 	c->state = CALL_RUNNING;
 	call_list_add(&p->running, c);
 	p->unheard++;
@@ -400,7 +402,10 @@ static void give_back(struct pool *p, struct pool_call *c)
 {
 	if (c->state != CALL_QUEUED && !c->listening)
 		p->unheard--;
+	if (c->state == CALL_QUEUED)
+		p->n_ordered -= c->ordered;
 	call_list_del(c->state == CALL_QUEUED ? &p->queued : &p->running, c);
+	p->freed = true;
 	c->state = CALL_OVER;
 	call_list_add(&p->over, c);
 }

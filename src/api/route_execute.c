@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Executions: start, look, wait, list, cancel. */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/impl.h"
+#include "base/clock.h"
+#include "base/parse.h"
+#include "pipeline/kept.h"
+
+#define LIST_DEFAULT 100
+#define LIST_MAX     1000
+#define RETRY_MS     1000
+
+/* ---- start ---- */
+
+/* The key may come as a header, in the body, or as both if they agree. */
+static bool take_key(struct call *c, struct execution *ex)
+{
+	const char *header = http_header(c->http, "Idempotency-Key");
+	struct request *req = &ex->job->request;
+
+	if (!header)
+		return true;
+	if (http_header_count(c->http, "Idempotency-Key") != 1 || !*header ||
+	    strlen(header) > REQUEST_NAME_MAX) {
+		answer_error(c, ERR_INVALID, NULL, "Idempotency-Key: one, of 1 to %d characters",
+		             REQUEST_NAME_MAX);
+		return false;
+	}
+	for (const char *p = header; *p; p++) {
+		if (*p > ' ' && *p < 0x7f)
+			continue;
+		answer_error(c, ERR_INVALID, NULL, "Idempotency-Key: only printable ASCII");
+		return false;
+	}
+	if (req->idempotency_key && !streq(req->idempotency_key, header)) {
+		answer_error(c, ERR_INVALID, NULL, "idempotency_key: is another than the header's");
+		return false;
+	}
+	req->idempotency_key = arena_strdup(&ex->arena, header);
+	if (!req->idempotency_key)
+		answer_error(c, ERR_INTERNAL, NULL, "out of memory");
+	return req->idempotency_key != NULL;
+}
+
+static bool parse_body(struct call *c, struct execution *ex)
+{
+	struct str body = http_body(c->http);
+	struct err err = { 0 };
+
+	if (request_from_json(body.p, body.n, &ex->arena, &ex->job->request, &err) < 0) {
+		answer_err(c, &err);
+		return false;
+	}
+	return take_key(c, ex);
+}
+
+struct kept_answer {
+	struct call *call;
+	struct buf out;
+	bool done, own;
+};
+
+/* One that ended with its process has no result: this is what is known of it. */
+static void put_unknown(const struct kept *k, struct buf *out)
+{
+	struct result res;
+
+	result_init(&res);
+	(void)snprintf(res.execution_id, sizeof(res.execution_id), "%s", k->id);
+	for (int i = 0; i < RUN_STATE_COUNT; i++)
+		if (streq(run_state_name((enum run_state)i), k->state))
+			res.state = (enum run_state)i;
+	if (res.state == RUN_LOST)
+		(void)err_set(&res.error, ERR_INTERNAL, 0, "the daemon died while it ran");
+	(void)err_remedy(&res.error, 0,
+	                 "how far it came is not known; run it again if that is safe");
+	res.receipt.level_achieved = LEVEL_COUNT;
+	(void)result_to_json(&res, out);
+	result_done(&res);
+}
+
+static void put_kept_status(const struct kept *k, struct buf *out)
+{
+	buf_printf(out,
+	           "{\"execution_id\":\"%s\",\"state\":\"%s\",\"done\":%s,\"language\":\"%s\",",
+	           k->id,
+	           *k->state      ? k->state
+	           : *k->approval ? "waiting"
+	                          : "received",
+	           *k->state ? "true" : "false", k->language);
+	buf_puts(out, "\"caller\":");
+	json_put_cstr(out, k->caller);
+	buf_puts(out, ",\"created\":");
+	json_put_time(out, k->time_us);
+	buf_printf(out, *k->approval ? ",\"approval_id\":\"%s\"" : ",\"approval_id\":null%s",
+	           k->approval);
+	buf_puts(out, ",\"session_id\":");
+	if (*k->session)
+		json_put_cstr(out, k->session);
+	else
+		buf_puts(out, "null");
+	buf_putc(out, '}');
+}
+
+static int read_kept(void *data, const struct kept *k)
+{
+	struct kept_answer *a = data;
+
+	a->own = call_may(a->call, SCOPE_READ) || streq(k->caller, a->call->who.actor);
+	a->done = *k->state != '\0';
+	if (a->done && k->result.n)
+		buf_put(&a->out, k->result.p, k->result.n);
+	else if (a->done)
+		put_unknown(k, &a->out);
+	else
+		put_kept_status(k, &a->out);
+	return 1;
+}
+
+/* From before a restart, or forgotten here. */
+static void answer_kept(struct call *c, const char *id)
+{
+	struct kept_answer a = { .call = c, .out = BUF_INIT(JSON_ANSWER_MAX) };
+	struct http_header h[] = { { "Brig-Execution-Id", id }, { "Brig-Replayed", "true" } };
+	struct err err = { 0 };
+	int r = kept_get(c->api->pl, id, read_kept, &a, &err);
+
+	if (r > 0 && a.own) {
+		answer_with(c, 200, "application/json", h, c->replayed ? 2 : 1, &a.out);
+		return;
+	}
+	buf_done(&a.out);
+	if (r < 0)
+		answer_err(c, &err);
+	else
+		answer_error(c, ERR_NOT_FOUND, NULL, "no such execution");
+}
+
+static void answer_or_wait(struct call *c, struct execution *ex)
+{
+	if (!ex->job)
+		answer_result(c, ex);
+	else if (c->until_ms && clock_ms() >= c->until_ms)
+		answer_status(c, ex, c->wants_result ? 200 : 202);
+	else
+		ex_wait(c, ex);
+}
+
+/* 1: the key stands for this very request, and the call goes on with what it gave. */
+static bool is_replay(struct call *c, struct execution *ex)
+{
+	const struct request *req = &ex->job->request;
+	uint8_t digest[SHA256_SIZE], rest[SHA256_SIZE];
+	char id[EXECUTION_ID_SIZE];
+	struct execution *first;
+	struct err err = { 0 };
+	int r;
+
+	if (!req->idempotency_key)
+		return false;
+	request_digest(req, digest, rest);
+	r = kept_find_key(c->api->pl, c->who.actor, req->idempotency_key, digest, id, &err);
+	if (r == 0)
+		return false;
+	c->replayed = true;
+	first = r > 0 ? ex_find(c->api, id) : NULL;
+	if (r < 0)
+		answer_err(c, &err);
+	else if (first)
+		answer_or_wait(c, first);
+	else
+		answer_kept(c, id);
+	return true;
+}
+
+static bool has_room(struct call *c)
+{
+	struct api *api = c->api;
+	unsigned most = api->config.running_max + api->config.queue_max;
+	uint32_t retry = 0;
+
+	if (api_under_way(api) >= most) {
+		answer_busy(c, RETRY_MS, "too many executions are under way");
+		return false;
+	}
+	if (quota_take_run(api->quotas, &c->who, clock_ms(), &retry) < 0) {
+		answer_busy(c, retry, "more runs than the quota permits");
+		return false;
+	}
+	return true;
+}
+
+static void take_trace(struct call *c, struct execution *ex)
+{
+	const char *t = http_header(c->http, "traceparent");
+
+	if (t && strlen(t) < sizeof(ex->traceparent))
+		(void)snprintf(ex->traceparent, sizeof(ex->traceparent), "%s", t);
+}
+
+/* A question that outlives the daemon needs the request's text. */
+static bool keep_body(struct call *c, struct execution *ex)
+{
+	struct str body = http_body(c->http);
+
+	ex->job->keep = true;
+	buf_put(&ex->body, body.p, body.n);
+	if (buf_finish(&ex->body) >= 0)
+		return true;
+	answer_error(c, ERR_INTERNAL, NULL, "out of memory");
+	return false;
+}
+
+static void start(struct call *c, bool keep)
+{
+	struct api *api = c->api;
+	struct execution *ex = ex_new(api, c->who.actor, c->who.key);
+
+	if (!ex) {
+		answer_error(c, ERR_INTERNAL, NULL, "out of memory");
+		return;
+	}
+	if (!parse_body(c, ex) || is_replay(c, ex) || (keep && !keep_body(c, ex)) || !has_room(c)) {
+		ex_discard(ex);
+		return;
+	}
+	take_trace(c, ex);
+	ex_wait(c, ex); /* it may be over before this returns */
+	if (ex_submit(api, ex) < 0) {
+		quota_give_run(api->quotas, c->who.key);
+		ex_unwait(c);
+		answer_error(c, ERR_INTERNAL, NULL, "no random numbers");
+		ex_discard(ex);
+	}
+}
+
+void route_execute(struct api *api, struct call *c)
+{
+	(void)api;
+	c->wants_result = true;
+	start(c, http_header(c->http, "Idempotency-Key") != NULL);
+}
+
+void route_create(struct api *api, struct call *c)
+{
+	uint64_t wait_ms = 0;
+
+	(void)api;
+	if (!query_u64(c, "wait", WAIT_MS_MAX, &wait_ms))
+		return;
+	/* Told at the end of the turn at the earliest: when it is recorded. */
+	c->until_ms = clock_ms() + wait_ms;
+	start(c, true);
+}
+
+/* ---- look ---- */
+
+void route_show(struct api *api, struct call *c)
+{
+	struct execution *ex = ex_visible(c, c->match.args[0]);
+	uint64_t wait_ms = 0;
+
+	(void)api;
+	if (!query_u64(c, "wait", WAIT_MS_MAX, &wait_ms))
+		return;
+	if (!ex) {
+		answer_kept(c, c->match.args[0]);
+		return;
+	}
+	c->wants_result = true;
+	c->until_ms = clock_ms() + wait_ms;
+	answer_or_wait(c, ex);
+}
+
+void route_cancel(struct api *api, struct call *c)
+{
+	struct execution *ex = ex_find(api, c->match.args[0]);
+
+	if (ex && !streq(ex->caller, c->who.actor) && !call_may(c, SCOPE_ADMIN))
+		ex = NULL;
+	if (!ex) {
+		answer_kept(c, c->match.args[0]);
+		return;
+	}
+	if (ex->job)
+		pipeline_cancel(api->pl, ex->job);
+	api->moved = true;
+	answer_status(c, ex, 200);
+}
+
+struct listing {
+	struct call *call;
+	struct buf out;
+	char state[24];
+	uint64_t limit, n, before_us;
+	bool first;
+};
+
+static void put_separator(struct listing *l)
+{
+	if (l->n++)
+		buf_putc(&l->out, ',');
+}
+
+static void list_own(struct api *api, struct listing *l)
+{
+	for (struct execution *ex = api->ex.newest; ex && l->n < l->limit; ex = ex->older) {
+		struct buf one = BUF_INIT(4 * KIB);
+		char want[48];
+
+		if (l->before_us && ex->created_us >= l->before_us)
+			continue;
+		if (!call_may(l->call, SCOPE_READ) && !streq(ex->caller, l->call->who.actor))
+			continue;
+		ex_status(ex, &one);
+		(void)snprintf(want, sizeof(want), "\"state\":\"%s\"", l->state);
+		if (buf_finish(&one) >= 0 && (!*l->state || strstr(one.data, want))) {
+			put_separator(l);
+			buf_put(&l->out, one.data, one.len);
+			l->before_us = ex->created_us;
+		}
+		buf_done(&one);
+	}
+}
+
+static int list_kept(void *data, const struct kept *k)
+{
+	struct listing *l = data;
+	bool may = call_may(l->call, SCOPE_READ) || streq(k->caller, l->call->who.actor);
+
+	if (!may || ex_find(l->call->api, k->id) || (*l->state && !streq(l->state, k->state)))
+		return 0;
+	put_separator(l);
+	put_kept_status(k, &l->out);
+	l->before_us = k->time_us;
+	return l->n >= l->limit;
+}
+
+void route_list(struct api *api, struct call *c)
+{
+	struct listing l = { .call = c, .out = BUF_INIT(JSON_ANSWER_MAX), .limit = LIST_DEFAULT };
+	struct err err = { 0 };
+	int r = 0;
+
+	if (!query_u64(c, "limit", LIST_MAX, &l.limit) ||
+	    !query_u64(c, "after", UINT64_MAX / 2, &l.before_us) ||
+	    !query_text(c, "state", l.state, sizeof(l.state)))
+		return;
+	l.limit = l.limit ? l.limit : 1;
+	buf_puts(&l.out, "{\"executions\":[");
+	list_own(api, &l);
+	if (l.n < l.limit)
+		r = kept_each(api->pl, l.before_us, KEPT_LIST_MAX, list_kept, &l, &err);
+	if (r < 0) {
+		buf_done(&l.out);
+		answer_err(c, &err);
+		return;
+	}
+	if (l.n == l.limit)
+		buf_printf(&l.out, "],\"next\":\"%" PRIu64 "\"}", l.before_us);
+	else
+		buf_puts(&l.out, "],\"next\":null}");
+	answer_json(c, 200, &l.out);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * One execution, watched: its output by offset, and its events. An event is a place in a list that
+ * only grows, so a reader that comes back goes on where it was; the bytes are those of the output.
+ */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/impl.h"
+#include "base/clock.h"
+#include "base/parse.h"
+
+/* ---- the list ---- */
+
+static void add_event(struct execution *ex, struct ex_event e)
+{
+	size_t cap = ex->cap_events ? ex->cap_events * 2 : 16;
+	struct ex_event *grown;
+
+	if (ex->n_events == ex->cap_events) {
+		grown = ex->n_events < EVENTS_MAX ? realloc(ex->events, cap * sizeof(*grown))
+		                                  : NULL;
+		if (!grown)
+			return; /* the output itself is there, by offset */
+		ex->events = grown;
+		ex->cap_events = cap;
+	}
+	ex->events[ex->n_events++] = e;
+}
+
+static void note_state(struct execution *ex)
+{
+	enum job_state s = ex->job ? ex->job->state : JOB_FINISHED;
+
+	if (s == ex->told)
+		return;
+	ex->told = s;
+	if (ex->job)
+		add_event(ex, (struct ex_event){ .kind = EX_STATE, .offset = (uint64_t)s });
+}
+
+/* Bytes that are not kept cannot be told; the result says how many they were. */
+static void note_output(struct execution *ex)
+{
+	for (uint8_t i = 0; i < 2; i++) {
+		while (ex->told_total[i] < ex->out[i].len) {
+			uint64_t left = ex->out[i].len - ex->told_total[i];
+			struct ex_event e = { .kind = EX_OUTPUT,
+				              .stream = i,
+				              .length = (uint32_t)MIN2(left, OUTPUT_CHUNK),
+				              .offset = ex->told_total[i] };
+
+			add_event(ex, e);
+			ex->told_total[i] += e.length;
+		}
+	}
+}
+
+static void put_event(const struct execution *ex, size_t i, struct buf *out)
+{
+	static const char *const streams[] = { "stdout", "stderr" };
+	const struct ex_event *e = &ex->events[i];
+	uint64_t next, dropped;
+	struct str s;
+
+	buf_printf(out, "id: %zu\n", i + 1);
+	switch ((enum ex_event_kind)e->kind) {
+	case EX_STATE:
+		buf_puts(out, "event: state\ndata: ");
+		ex_status(ex, out);
+		break;
+	case EX_OUTPUT:
+		s = ex_output(ex, e->stream, e->offset, e->length, &next, &dropped);
+		buf_printf(out,
+		           "event: output\ndata: {\"stream\":\"%s\",\"offset\":%" PRIu64
+		           ",\"text\":",
+		           streams[e->stream & 1], e->offset);
+		json_put_string(out, s.p, s.n);
+		buf_putc(out, '}');
+		break;
+	case EX_RESULT:
+		buf_puts(out, "event: result\ndata: ");
+		buf_put(out, ex->result.data, ex->result.len);
+		break;
+	}
+	buf_puts(out, "\n\n");
+}
+
+/* ---- watchers ---- */
+
+static void watcher_free(struct watcher *w)
+{
+	struct watcher **at = &w->ex->watchers;
+
+	while (*at && *at != w)
+		at = &(*at)->next_watcher;
+	if (*at)
+		*at = w->next_watcher;
+	w->ex->api->n_watchers--;
+	free(w);
+}
+
+static void watcher_gone(void *data, struct http_stream *s)
+{
+	(void)s;
+	watcher_free(data);
+}
+
+/* Everything it has not had; false: it is gone, being too slow. */
+static bool feed(struct watcher *w)
+{
+	const struct execution *ex = w->ex;
+	struct blob *b = NULL;
+	struct buf out = BUF_INIT(JSON_ANSWER_MAX * 4);
+	int r = 0;
+
+	for (; w->next < ex->n_events && out.len < 4 * OUTPUT_CHUNK; w->next++)
+		put_event(ex, w->next, &out);
+	if (buf_finish(&out) >= 0 && out.len)
+		b = blob_new(out.data, out.len);
+	if (b)
+		r = http_stream_put(w->stream, b);
+	else if (out.len)
+		http_stream_end(w->stream);
+	if (r < 0 || (out.len && !b)) {
+		watcher_free(w);
+		w = NULL;
+	} else {
+		w->beat_ms = clock_ms();
+	}
+	blob_unref(b);
+	buf_done(&out);
+	return w != NULL;
+}
+
+static void feed_all(struct execution *ex)
+{
+	struct watcher *next;
+
+	for (struct watcher *w = ex->watchers; w; w = next) {
+		next = w->next_watcher;
+		while (w->next < ex->n_events && feed(w))
+			if (ex->job)
+				break;
+	}
+}
+
+void ex_note(struct api *api, struct execution *ex)
+{
+	uint64_t now = clock_ms();
+
+	(void)api;
+	if (!ex->watchers && ex->job)
+		return; /* whoever comes later gets it in larger pieces */
+	note_state(ex);
+	if (!ex->job || now - ex->told_ms >= OUTPUT_EVENT_MS) {
+		ex->told_ms = now;
+		note_output(ex);
+	}
+	if (!ex->job && (!ex->n_events || ex->events[ex->n_events - 1].kind != EX_RESULT))
+		add_event(ex, (struct ex_event){ .kind = EX_RESULT });
+	feed_all(ex);
+	if (!ex->job)
+		ex_end_watchers(ex);
+}
+
+void ex_note_all(struct api *api)
+{
+	unsigned left = api->n_watchers;
+
+	for (struct execution *ex = api->ex.newest; ex && left; ex = ex->older) {
+		if (!ex->watchers)
+			continue;
+		for (struct watcher *w = ex->watchers; w; w = w->next_watcher)
+			left -= left > 0;
+		ex_note(api, ex);
+	}
+}
+
+void ex_end_watchers(struct execution *ex)
+{
+	while (ex->watchers) {
+		http_stream_end(ex->watchers->stream);
+		watcher_free(ex->watchers);
+	}
+}
+
+static void beat(struct watcher *w, uint64_t now)
+{
+	struct blob *b = blob_new(": \n\n", 4);
+
+	w->beat_ms = now;
+	if (b && http_stream_put(w->stream, b) < 0)
+		watcher_free(w);
+	blob_unref(b);
+}
+
+void ex_heartbeat(struct api *api, uint64_t now)
+{
+	for (struct execution *ex = api->ex.newest; ex && api->n_watchers; ex = ex->older) {
+		struct watcher *next;
+
+		for (struct watcher *w = ex->watchers; w; w = next) {
+			next = w->next_watcher;
+			if (now - w->beat_ms >= HEARTBEAT_MS)
+				beat(w, now);
+		}
+	}
+}
+
+static bool take_after(struct call *c, uint64_t *ret)
+{
+	const char *id = http_header(c->http, "Last-Event-ID");
+
+	if (!query_u64(c, "after", UINT64_MAX / 2, ret))
+		return false;
+	if (id && parse_u64(id, ret) < 0) {
+		answer_error(c, ERR_INVALID, NULL, "Last-Event-ID: must be a number");
+		return false;
+	}
+	return true;
+}
+
+void route_watch(struct api *api, struct call *c)
+{
+	struct execution *ex = ex_visible(c, c->match.args[0]);
+	struct watcher *w;
+	uint64_t after = 0;
+
+	if (!ex) {
+		answer_error(c, ERR_NOT_FOUND, NULL, "no such execution");
+		return;
+	}
+	if (!take_after(c, &after))
+		return;
+	w = api->n_watchers < LISTENERS_MAX ? calloc(1, sizeof(*w)) : NULL;
+	if (!w || http_stream_open(c->http, "text/event-stream", watcher_gone, w, &w->stream) < 0) {
+		free(w);
+		answer_busy(c, 1000, "too many listeners");
+		return;
+	}
+	c->http = NULL;
+	call_end(c);
+	w->ex = ex;
+	w->next = (size_t)MIN2(after, ex->n_events);
+	w->beat_ms = clock_ms();
+	w->next_watcher = ex->watchers;
+	ex->watchers = w;
+	api->n_watchers++;
+	ex_note(api, ex);
+}
+
+/* ---- output ---- */
+
+static bool take_stream(struct call *c, int *ret)
+{
+	char name[16];
+
+	if (!query_text(c, "stream", name, sizeof(name)))
+		return false;
+	if (*name && !streq(name, "stdout") && !streq(name, "stderr")) {
+		answer_error(c, ERR_INVALID, NULL, "stream: must be stdout or stderr");
+		return false;
+	}
+	*ret = streq(name, "stderr");
+	return true;
+}
+
+void route_output(struct api *api, struct call *c)
+{
+	struct execution *ex = ex_visible(c, c->match.args[0]);
+	char next_text[24], dropped_text[24];
+	struct http_header h[] = { { "Brig-Next-Offset", next_text },
+		                   { "Brig-Dropped", dropped_text },
+		                   { "Brig-Done", "false" },
+		                   { "Content-Disposition", "attachment" } };
+	uint64_t offset = 0, next, dropped;
+	struct buf b = BUF_INIT(OUTPUT_ANSWER_MAX);
+	struct str s;
+	int stream = 0;
+
+	(void)api;
+	if (!ex) {
+		answer_error(c, ERR_NOT_FOUND, NULL, "no such execution");
+		return;
+	}
+	if (!take_stream(c, &stream) || !query_u64(c, "offset", UINT64_MAX / 2, &offset))
+		return;
+	s = ex_output(ex, stream, offset, OUTPUT_ANSWER_MAX, &next, &dropped);
+	buf_put(&b, s.p, s.n);
+	(void)snprintf(next_text, sizeof(next_text), "%" PRIu64, next);
+	(void)snprintf(dropped_text, sizeof(dropped_text), "%" PRIu64, dropped);
+	if (!ex->job && next >= ex->total[stream])
+		h[2].value = "true";
+	answer_with(c, 200, "application/octet-stream", h, ELEMENTSOF(h), &b);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* brig logs: what an execution wrote, byte for byte. */
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "cli/cmd.h"
+#include "cli/remote.h"
+
+#define ROUNDS_MAX (1u << 20)
+
+static const char logs_help[] =
+	"Usage: brig logs [-f] [--stderr] [--host WHERE] ID\n"
+	"\n"
+	"Writes what an execution wrote to its standard output. ID may be shortened.\n"
+	"\n"
+	"  -f, --follow         go on until it is over\n"
+	"      --stderr         its standard error instead\n" CLIENT_HELP
+	"  -h, --help           this text\n"
+	"\n"
+	"Example:\n"
+	"  brig logs -f 5kq2\n"
+	"\n"
+	"Exit status: 0; 2 for wrong usage; 125 when brig failed, or there is no such execution.\n";
+
+static int show_what_is_there(struct follow *f, int which, struct err *err)
+{
+	bool done;
+	int r = 1;
+
+	for (unsigned i = 0; r > 0 && i < ROUNDS_MAX && !f->broken; i++)
+		r = follow_fetch(f, which, &done, err);
+	return r;
+}
+
+/* What is over and was forgotten has its result, perhaps. */
+static int show_kept(struct follow *f, struct err *err)
+{
+	CLEANUP_DOC struct json_reader in = { 0 };
+	int r;
+
+	if (!f->over)
+		return 0;
+	r = doc_parse((struct str){ f->result.data, f->result.len }, &in, err);
+	return r < 0 ? r : follow_show_rest(f, in.root, err);
+}
+
+static int show_logs(struct client *c, const char *prefix, bool is_stderr, bool follow,
+                     struct err *err)
+{
+	struct follow f;
+	int r;
+
+	follow_init(&f, c, REMOTE_RESULT_MAX);
+	r = execution_find(c, prefix, f.id, err);
+	if (r >= 0)
+		r = follow_ask(&f, 0, err);
+	f.fds[is_stderr] = STDOUT_FILENO;
+	if (r >= 0 && !f.over && !follow)
+		r = show_what_is_there(&f, is_stderr, err);
+	if (r >= 0 && !f.over && follow) {
+		r = follow_open(&f, err);
+		if (r >= 0)
+			r = follow_wait(&f, err);
+	}
+	if (r >= 0 && !f.broken)
+		r = show_kept(&f, err);
+	follow_done(&f);
+	return r;
+}
+
+int cmd_logs(int argc, char **argv)
+{
+	bool is_stderr = false, follow = false;
+	const struct remote_flag flags[] = { { "-f", "--follow", &follow },
+		                             { "--stderr", NULL, &is_stderr } };
+	struct remote_words w = { 0 };
+	struct err err = { 0 };
+	struct client c;
+	int r = remote_parse(argc, argv, flags, ELEMENTSOF(flags), &w);
+
+	if (r >= 0 && w.help)
+		return fputs(logs_help, stdout) < 0 ? 125 : 0;
+	if (r < 0 || w.n_ids != 1)
+		return remote_usage("logs");
+	r = remote_open(w.host, &c, &err);
+	if (r >= 0) {
+		r = show_logs(&c, w.ids[0], is_stderr, follow, &err);
+		remote_close(&c);
+	}
+	return r < 0 ? remote_failed(&err) : 0;
+}
