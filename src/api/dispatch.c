@@ -60,9 +60,14 @@ static void refresh_tokens(struct api *api)
 
 static bool refuse_token(struct call *c)
 {
+	char peer[sizeof(http_peer(c->http)->text)], *port;
 	uint32_t retry = 0;
 
-	if (quota_take_failure(c->api->quotas, http_peer(c->http)->text, clock_ms(), &retry) < 0) {
+	(void)snprintf(peer, sizeof(peer), "%s", http_peer(c->http)->text);
+	port = strrchr(peer, ':');
+	if (port && !http_peer(c->http)->local)
+		*port = '\0'; /* another connection is not another peer */
+	if (quota_take_failure(c->api->quotas, peer, clock_ms(), &retry) < 0) {
 		answer_busy(c, retry, "too many wrong tokens from there");
 		return false;
 	}

@@ -150,6 +150,8 @@ static void catch_up(struct api *api, struct listener *l)
 	struct catch_up k = { l };
 	uint64_t before = l->seq;
 
+	if (l->stream ? http_stream_waiting(l->stream) : ws_waiting(l->ws))
+		return; /* it reads slower than we do */
 	if (*l->job)
 		f.job = l->job;
 	if (ledger_each(pipeline_ledger(api->pl), &f, on_old_row, &k, NULL) < 0 || !k.l)
@@ -186,8 +188,10 @@ void events_tail(struct api *api)
 	api->moved = api->tail_seq - f.after_seq >= TAIL_ROWS; /* there may be more */
 	for (struct listener *l = api->listeners; l; l = next) {
 		next = l->next;
-		if (!l->live && !l->closed)
-			catch_up(api, l);
+		if (l->live || l->closed)
+			continue;
+		catch_up(api, l);
+		api->moved = true; /* it is not done yet: soon again */
 	}
 }
 

@@ -179,7 +179,7 @@ static void ex_free(struct api *api, struct execution *ex)
 		free(ex->job);
 	} else {
 		api->ex.n_over--;
-		api->ex.bytes -= bytes_of(ex);
+		api->ex.bytes -= ex->counted;
 	}
 	unlink_one(api, ex);
 	ex_end_watchers(ex);
@@ -222,15 +222,13 @@ void ex_drop_old(struct api *api)
 static void keep_output(struct execution *ex, int i, struct buf *kept, uint64_t dropped)
 {
 	ex->total[i] = kept->len + dropped;
-	buf_done(&ex->out[i]);
 	if (!dropped) {
+		buf_done(&ex->out[i]);
 		ex->out[i] = *kept;
 		*kept = BUF_INIT(0);
 		return;
 	}
-	ex->out[i] = BUF_INIT(kept->len);
 	ex->tail[i] = BUF_INIT(kept->len);
-	buf_put(&ex->out[i], kept->data, kept->len / 2);
 	buf_put(&ex->tail[i], kept->data + kept->len / 2, kept->len - kept->len / 2);
 }
 
@@ -272,7 +270,8 @@ static void on_done(void *data, struct job *job)
 	quota_give_run(api->quotas, ex->quota_key);
 	tell_waiters(ex);
 	ex_note(api, ex);
-	api->ex.bytes += bytes_of(ex);
+	ex->counted = bytes_of(ex);
+	api->ex.bytes += ex->counted;
 }
 
 /* ---- waiting ---- */

@@ -81,6 +81,7 @@ struct execution {
 	/* output: [0, n) as it came; after the end perhaps the last bytes, too */
 	struct buf out[2], tail[2];
 	uint64_t total[2]; /* bytes it wrote */
+	size_t counted;    /* what it is in executions.bytes */
 	/* events */
 	struct ex_event *events;
 	size_t n_events, cap_events;

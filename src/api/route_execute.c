@@ -283,9 +283,11 @@ void route_cancel(struct api *api, struct call *c)
 {
 	struct execution *ex = ex_find(api, c->match.args[0]);
 
-	if (ex && !streq(ex->caller, c->who.actor) && !call_may(c, SCOPE_ADMIN))
-		ex = NULL;
-	if (!ex) {
+	if (ex && !streq(ex->caller, c->who.actor) && !call_may(c, SCOPE_ADMIN)) {
+		answer_error(c, ERR_NOT_FOUND, NULL, "no such execution");
+		return;
+	}
+	if (!ex) { /* over, if it was ever there */
 		answer_kept(c, c->match.args[0]);
 		return;
 	}

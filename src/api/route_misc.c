@@ -164,12 +164,21 @@ void route_ready(struct api *api, struct call *c)
 static void put_limits(struct buf *b)
 {
 	buf_puts(b, "\"limits\":{");
-	for (size_t i = 0; i < limit_infos_n; i++)
+	for (size_t i = 0; i < limit_infos_n; i++) {
+		const struct limit_info *l = &limit_infos[i];
+
+		if (l->kind == LIMIT_MILLI) {
+			buf_printf(b, "%s\"%s\":{\"default\":%.3f,\"min\":%.3f,\"max\":%.3f}",
+			           i ? "," : "", l->key, (double)l->def / 1000,
+			           (double)l->min / 1000, (double)l->max / 1000);
+			continue;
+		}
 		buf_printf(b,
 		           "%s\"%s\":{\"default\":%" PRIu64 ",\"min\":%" PRIu64 ",\"max\":%" PRIu64
 		           "}",
 		           i ? "," : "", limit_infos[i].key, limit_infos[i].def, limit_infos[i].min,
 		           limit_infos[i].max);
+	}
 	buf_putc(b, '}');
 }
 

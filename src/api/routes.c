@@ -6,9 +6,15 @@
 
 #include "api/impl.h"
 
-#define END { NULL, NULL, NULL }
+#define END                                                                                        \
+	{                                                                                          \
+		NULL, NULL, NULL                                                                   \
+	}
 #define PARAMS(...) ((const struct route_param[]){ __VA_ARGS__, END })
-#define WAIT_PARAM  { "wait", "integer", "milliseconds to wait for its end, at most 300000" }
+#define WAIT_PARAM                                                                                 \
+	{                                                                                          \
+		"wait", "integer", "milliseconds to wait for its end, at most 300000"              \
+	}
 
 /* clang-format off */
 const struct route routes[] = {

@@ -44,19 +44,39 @@ static void note_state(struct execution *ex)
 		add_event(ex, (struct ex_event){ .kind = EX_STATE, .offset = (uint64_t)s });
 }
 
+/* How much of it ends with a whole character; all of it when there is none to wait for. */
+static size_t whole_characters(const char *p, size_t n)
+{
+	for (size_t back = 1; back <= 3 && back <= n; back++) {
+		unsigned char c = (unsigned char)p[n - back];
+		size_t needs = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
+
+		if ((c & 0xc0) != 0x80)
+			return needs > back ? n - back : n;
+	}
+	return n;
+}
+
 /* Bytes that are not kept cannot be told; the result says how many they were. */
 static void note_output(struct execution *ex)
 {
 	for (uint8_t i = 0; i < 2; i++) {
-		while (ex->told_total[i] < ex->out[i].len) {
-			uint64_t left = ex->out[i].len - ex->told_total[i];
+		const struct buf *b = &ex->out[i];
+
+		while (ex->told_total[i] < b->len) {
+			size_t left = b->len - (size_t)ex->told_total[i];
+			size_t n = MIN2(left, (size_t)OUTPUT_CHUNK);
 			struct ex_event e = { .kind = EX_OUTPUT,
 				              .stream = i,
-				              .length = (uint32_t)MIN2(left, OUTPUT_CHUNK),
 				              .offset = ex->told_total[i] };
 
+			if (ex->job || n < left) /* more will come */
+				n = whole_characters(b->data + ex->told_total[i], n);
+			if (!n)
+				break;
+			e.length = (uint32_t)n;
 			add_event(ex, e);
-			ex->told_total[i] += e.length;
+			ex->told_total[i] += n;
 		}
 	}
 }
@@ -111,7 +131,7 @@ static void watcher_gone(void *data, struct http_stream *s)
 	watcher_free(data);
 }
 
-/* Everything it has not had; false: it is gone, being too slow. */
+/* Some of what it has not had; false: it is gone. */
 static bool feed(struct watcher *w)
 {
 	const struct execution *ex = w->ex;
@@ -138,15 +158,19 @@ static bool feed(struct watcher *w)
 	return w != NULL;
 }
 
+/* As fast as each of them reads; at the end of the list of one that is over it ends. */
 static void feed_all(struct execution *ex)
 {
 	struct watcher *next;
 
 	for (struct watcher *w = ex->watchers; w; w = next) {
 		next = w->next_watcher;
-		while (w->next < ex->n_events && feed(w))
-			if (ex->job)
-				break;
+		if (w->next < ex->n_events && (http_stream_waiting(w->stream) || !feed(w)))
+			continue;
+		if (!ex->job && w->next == ex->n_events) {
+			http_stream_end(w->stream);
+			watcher_free(w);
+		}
 	}
 }
 
@@ -155,7 +179,7 @@ void ex_note(struct api *api, struct execution *ex)
 	uint64_t now = clock_ms();
 
 	(void)api;
-	if (!ex->watchers && ex->job)
+	if (!ex->watchers)
 		return; /* whoever comes later gets it in larger pieces */
 	note_state(ex);
 	if (!ex->job || now - ex->told_ms >= OUTPUT_EVENT_MS) {
@@ -165,8 +189,6 @@ void ex_note(struct api *api, struct execution *ex)
 	if (!ex->job && (!ex->n_events || ex->events[ex->n_events - 1].kind != EX_RESULT))
 		add_event(ex, (struct ex_event){ .kind = EX_RESULT });
 	feed_all(ex);
-	if (!ex->job)
-		ex_end_watchers(ex);
 }
 
 void ex_note_all(struct api *api)

@@ -29,9 +29,9 @@ static const char token_help[] =
 	"       brig token rm NAME|ID\n"
 	"\n"
 	"A token lets a program use the daemon (Authorization: Bearer TOKEN). It is shown once, "
-        "when\n"
+	"when\n"
 	"it is made: only its digest is kept. A token that was removed ends with the next "
-        "request.\n"
+	"request.\n"
 	"\n"
 	"  --scope SCOPE    what it may: run (execute, and see one's own runs), read (everybody's\n"
 	"                   runs, the ledger, metrics), approve (answer questions), admin (all)\n"
@@ -45,7 +45,7 @@ static const char token_help[] =
 	"  -h, --help       this text\n"
 	"\n"
 	"Exit status: 0; 1 when the name is taken or there are too many; 2 for wrong usage and "
-        "for\n"
+	"for\n"
 	"a token that does not exist; 125 when brig failed.\n"
 	"\n"
 	"Examples:\n"
@@ -179,8 +179,8 @@ static int set_name(const char *name, struct token *k, struct err *err)
 	int n = snprintf(k->name, sizeof(k->name), "%s", name);
 
 	if (n < 0 || (size_t)n >= sizeof(k->name))
-		return err_set(err, ERR_INVALID, 0, "the name is longer than %d characters",
-		               TOKEN_NAME_MAX);
+		return err_remedy(err, err_set(err, ERR_INVALID, 0, "the name is too long"),
+		                  "at most %d characters", TOKEN_NAME_MAX);
 	return 0;
 }
 

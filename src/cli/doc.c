@@ -98,16 +98,7 @@ static enum err_code code_of(const char *name, unsigned status)
 	for (int i = ERR_NONE + 1; i < ERR_CODE_COUNT; i++)
 		if (streq(name, err_code_name((enum err_code)i)))
 			return (enum err_code)i;
-	switch (status) {
-	case 401:
-	case 403:
-	case 421:
-		return ERR_DENIED;
-	case 429:
-		return ERR_LIMIT;
-	default:
-		return ERR_INTERNAL;
-	}
+	return status == 401 ? ERR_UNAUTHORIZED : status == 429 ? ERR_BUSY : ERR_INTERNAL;
 }
 
 static void read_error(json_t *o, unsigned status, struct err *err)

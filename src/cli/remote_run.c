@@ -143,8 +143,10 @@ static int cancel(struct remote *m, struct err *err)
 	int e;
 
 	drain(m->follow.client->cancel);
-	if (m->cancelled_ms && !m->follow.broken)
-		return err_set(err, ERR_IO, EINTR, "interrupted while the run was being ended");
+	if (m->cancelled_ms && !m->follow.broken) {
+		(void)err_set(err, ERR_IO, EINTR, "the run is being ended");
+		return -ECANCELED;
+	}
 	if (m->cancelled_ms)
 		return 0;
 	m->cancelled_ms = clock_ms();
@@ -180,9 +182,15 @@ static int turn(struct remote *m, struct err *err)
 static int follow_to_end(struct remote *m, struct err *err)
 {
 	struct follow *f = &m->follow;
-	int r = f->over ? 0 : follow_open(f, err);
+	int r = 0;
 
-	while (r >= 0 && !f->over) {
+	look_at_state(m);
+	if (!f->over)
+		r = follow_open(f, err);
+	/* Ctrl-C ends whatever waited; the next turn acts on it. */
+	while ((r >= 0 || r == -EINTR) && !f->over) {
+		if (r < 0)
+			*err = (struct err){ 0 };
 		look_at_state(m);
 		show_progress(m);
 		r = turn(m, err);
@@ -246,11 +254,14 @@ static int finish(struct remote *m, struct result *res, struct buf *json, struct
 
 static enum run_state refused_as(const struct err *err)
 {
-	if (err->code == ERR_INVALID || err->code == ERR_LIMIT || err->code == ERR_CONFLICT)
+	if (err->code == ERR_INVALID || err->code == ERR_LIMIT || err->code == ERR_CONFLICT ||
+	    err->code == ERR_BUSY)
 		return RUN_REJECTED;
 	if (err->sys == EINTR)
 		return RUN_CANCELLED;
-	return err->code == ERR_DENIED ? RUN_DENIED : RUN_SETUP_FAILED;
+	if (err->code == ERR_DENIED || err->code == ERR_FORBIDDEN || err->code == ERR_UNAUTHORIZED)
+		return RUN_DENIED;
+	return RUN_SETUP_FAILED;
 }
 
 static int carry_out(struct remote *m, const struct buf *body, struct result *res,

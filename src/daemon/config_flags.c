@@ -13,7 +13,7 @@ const char config_help[] =
 	"Usage: brigd [OPTIONS]\n"
 	"\n"
 	"Serves brig's API on a unix socket and, when asked, on TCP. Settings come from a file, "
-        "then\n"
+	"then\n"
 	"the environment (BRIGD_*), then these options; each overrides what came before.\n"
 	"\n"
 	"      --config FILE      settings (/etc/brig/brigd.yaml, ~/.config/brig/brigd.yaml)\n"
@@ -48,7 +48,8 @@ static int usage(struct err *err, const char *word, const char *what)
 
 /* ---- words ---- */
 
-static bool *switch_of(struct daemon_config *c, struct config_flags *f, const char *name)
+/* Is it one that takes no value? Then it is set. */
+static bool take_switch(struct daemon_config *c, struct config_flags *f, const char *name)
 {
 	const struct {
 		const char *name;
@@ -62,10 +63,13 @@ static bool *switch_of(struct daemon_config *c, struct config_flags *f, const ch
 		{ "-h", &c->help },
 	};
 
-	for (size_t i = 0; i < ELEMENTSOF(switches); i++)
-		if (streq(switches[i].name, name))
-			return switches[i].at;
-	return NULL;
+	for (size_t i = 0; i < ELEMENTSOF(switches); i++) {
+		if (streq(switches[i].name, name)) {
+			*switches[i].at = true;
+			return true;
+		}
+	}
+	return false;
 }
 
 static const char **value_of(struct config_flags *f, const char *name)
@@ -88,12 +92,10 @@ static int read_word(int argc, char **argv, int i, struct daemon_config *c, stru
 	size_t n = eq ? (size_t)(eq - word) : strlen(word);
 	const char *value = eq ? eq + 1 : i + 1 < argc ? argv[i + 1] : NULL, **at;
 	char name[24];
-	bool *flag;
 
 	(void)snprintf(name, sizeof(name), "%.*s", n < sizeof(name) ? (int)n : 0, word);
-	flag = switch_of(c, f, name);
-	if (flag)
-		return eq ? usage(err, name, "takes no value") : (*flag = true, 1);
+	if (take_switch(c, f, name))
+		return eq ? usage(err, name, "takes no value") : 1;
 	at = value_of(f, name);
 	if (!at)
 		return usage(err, word,

@@ -136,7 +136,7 @@ static int bind_tcp(int fd, const struct listen_address *a)
 int listen_tcp(const char *text, bool allow_remote, bool have_tokens, int *ret_fd, struct err *err)
 {
 	CLEANUP_FD int fd = FD_NONE;
-	struct listen_address a;
+	struct listen_address a = { 0 };
 	int r = listen_parse(text, &a, err);
 
 	if (r >= 0 && !a.loopback)

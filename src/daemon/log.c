@@ -86,9 +86,9 @@ static void put_char(struct line *l, char c, bool json)
 		l->max = l->n;
 		return;
 	}
-	if (n == 1)
-		escaped[0] = c >= ' ' && c <= '~' ? c : '?';
-	put(l, escaped, n);
+	if (n == 1 && (c < ' ' || c > '~'))
+		c = '?';
+	put(l, n == 1 ? &c : escaped, n);
 }
 
 static void put_safe(struct line *l, const char *text, bool json)

@@ -64,7 +64,7 @@ static bool is_neighbour(struct sqlite3_stmt *stmt)
 	const char *type = text_of(stmt, 0), *table = text_of(stmt, 2);
 
 	return (streq(type, "table") || streq(type, "index")) &&
-	       (streq(table, "approval") || streq(table, "open_job"));
+	       (streq(table, "approval") || streq(table, "open_job") || streq(table, "kept"));
 }
 
 static bool is_ours(struct sqlite3_stmt *stmt)

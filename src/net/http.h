@@ -119,8 +119,11 @@ void http_answer(struct http_request *r, unsigned status, const char *type,
 typedef void http_stream_gone(void *data, struct http_stream *s);
 int http_stream_open(struct http_request *r, const char *type, http_stream_gone *gone, void *data,
                      struct http_stream **ret);
-/* -ENOBUFS: the reader is too slow; the stream has been ended, and gone() is not called. */
+/* -ENOBUFS: the reader is too slow; the stream has been ended, and gone() is not called. When
+ * nothing waits, a piece of any size is taken. */
 int http_stream_put(struct http_stream *s, struct blob *b);
+/* Bytes that the reader has not taken. */
+size_t http_stream_waiting(const struct http_stream *s);
 /* What waits is sent first; s must not be used after. gone() is not called. */
 void http_stream_end(struct http_stream *s);
 
@@ -136,4 +139,5 @@ int http_wants_ws(const struct http_request *r);
 int http_upgrade(struct http_request *r, const struct ws_handler *h, void *data, struct ws **ret);
 /* One text message. -ENOBUFS: too slow; it is being closed (1008), closed() follows later. */
 int ws_send(struct ws *w, struct blob *b);
+size_t ws_waiting(const struct ws *w);
 void ws_close(struct ws *w, unsigned code, const char *reason);

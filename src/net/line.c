@@ -80,7 +80,8 @@ int line_put(struct line *l, const char *head, size_t head_n, struct blob *b, si
 		bound += CONTROL_BYTES;
 	if (l->over)
 		return -EPIPE;
-	if (n + PIECE_COST > bound || l->queued > bound - n - PIECE_COST)
+	/* One piece of any size: whoever made it has bounded it, and this reader is not behind. */
+	if (l->queued && (n + PIECE_COST > bound || l->queued > bound - n - PIECE_COST))
 		return -ENOBUFS;
 	p = malloc(sizeof(*p));
 	if (!p)

@@ -123,6 +123,11 @@ int http_stream_put(struct http_stream *s, struct blob *b)
 	return -ENOBUFS;
 }
 
+size_t http_stream_waiting(const struct http_stream *s)
+{
+	return s->line.queued;
+}
+
 void http_stream_end(struct http_stream *s)
 {
 	stream_finish(s);

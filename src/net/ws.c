@@ -386,6 +386,11 @@ void ws_never(struct ws *w)
 	line_over(&w->line);
 }
 
+size_t ws_waiting(const struct ws *w)
+{
+	return w->line.queued;
+}
+
 int ws_send(struct ws *w, struct blob *b)
 {
 	char head[10] = { (char)0x81 };

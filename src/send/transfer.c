@@ -69,7 +69,7 @@ static bool set_way(CURL *e, const struct send_frame *f)
 	bool ok = curl_easy_setopt(e, CURLOPT_URL, f->url) == CURLE_OK;
 
 	ok = ok && curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK;
-	ok = ok && curl_easy_setopt(e, CURLOPT_REDIR_PROTOCOLS_STR, "") == CURLE_OK;
+	ok = ok && curl_easy_setopt(e, CURLOPT_REDIR_PROTOCOLS_STR, "https") == CURLE_OK;
 	ok = ok && curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L) == CURLE_OK;
 	ok = ok && curl_easy_setopt(e, CURLOPT_PROXY, "") == CURLE_OK;
 	ok = ok && curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, 1L) == CURLE_OK;

@@ -74,7 +74,7 @@ def success_of(method, path):
             for status, response in operation["responses"].items():
                 content = response.get("content", {})
                 if status.startswith("2") and "application/json" in content:
-                    return content["application/json"]["schema"].get("$ref", "").rpartition("/")[2] or None
+                    return content["application/json"].get("schema", {}).get("$ref", "").rpartition("/")[2] or None
     return None
 
 

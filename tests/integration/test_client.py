@@ -69,6 +69,18 @@ def output(data, following=None, done=True, dropped=0):
                           ("Brig-Done", "true" if done else "false"), ("Brig-Dropped", dropped)])
 
 
+def later(condition, *rows, head=True):
+    """Events that come when the condition holds; without `head` the whole answer does."""
+    def wait():
+        end = time.monotonic() + 10
+        while not condition() and time.monotonic() < end:
+            time.sleep(0.02)
+        return 0
+
+    first, rest = events(*rows).split(b"\r\n\r\n", 1)
+    return [first + b"\r\n\r\n", wait, rest] if head else [wait, first + b"\r\n\r\n" + rest]
+
+
 class Client:
     """The command, told where the fake daemon is."""
 
@@ -518,15 +530,10 @@ def test_at_a_terminal_the_question_is_put_there(client, fake):
     fake.on("POST", "/approvals/" + APPROVAL,
             lambda r: answered.append(r.json) or reply(200, approval("allowed")))
 
-    def watch(_request):
-        yield_at = time.monotonic() + 15
-        while not answered and time.monotonic() < yield_at:
-            time.sleep(0.02)
-        return events(("state", status("running")),
-                      ("output", {"stream": "stdout", "offset": 0, "text": "ran\n"}),
-                      ("result", result(stdout="ran\n")))
-
-    fake.on("GET", "/executions/%s/events" % ID, watch)
+    fake.on("GET", "/executions/%s/events" % ID, lambda r: later(
+        lambda: answered, ("state", status("running")),
+        ("output", {"stream": "stdout", "offset": 0, "text": "ran\n"}),
+        ("result", result(stdout="ran\n"))))
     argv = [client.brig.path, "run", "shell", "-c", "echo ran"]
     code, seen = on_terminal(argv, client.environment(), [(b"Run it?", b"y\n")])
     assert code == 0 and b"echo the code" in seen and b"ran" in seen and b"used by uid:0" in seen, seen
@@ -572,17 +579,13 @@ def test_an_answer_that_comes_too_late_is_refused(client, fake):
 # Ctrl-C
 
 
-def test_ctrl_c_cancels_and_waits_for_the_end(client, fake):
-    fake.on("POST", "/executions", reply(202, status()))
+@pytest.mark.parametrize("head", [True, False])
+def test_ctrl_c_cancels_and_waits_for_the_end(client, fake, head):
     cancelled = []
-
-    def watch(_request):
-        end = time.monotonic() + 15
-        while not cancelled and time.monotonic() < end:
-            time.sleep(0.02)
-        return events(("result", result("cancelled", None)))
-
-    fake.on("GET", "/executions/%s/events" % ID, watch)
+    fake.on("POST", "/executions", reply(202, status()))
+    fake.on("GET", "/executions/" + ID, reply(200, status()))
+    fake.on("GET", "/executions/%s/events" % ID,
+            lambda r: later(lambda: cancelled, ("result", result("cancelled", None)), head=head))
     fake.on("DELETE", "/executions/" + ID, lambda r: cancelled.append(r) or reply(200, status()))
     proc = subprocess.Popen([client.brig.path, "run", "python", "-c", "1"], env=client.environment(),
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -2,7 +2,8 @@
 """A daemon that is none: canned answers on a unix socket or on TCP, and what it was asked.
 
 Each connection gets one answer and is closed. A handler takes a Request and gives bytes to send as
-they are, a Reply, a list of either (sent one after the other), or None: nothing at all.
+they are, or a list of what is sent one after the other: bytes, seconds to wait, functions that give
+either when it is their turn.
 """
 import json
 import os
@@ -129,6 +130,8 @@ class FakeBrigd:
                 elif answer is None:
                     answer = error(404, "not_found", "no such route")
                 for piece in answer if isinstance(answer, list) else [answer]:
+                    if callable(piece):
+                        piece = piece()
                     if isinstance(piece, (int, float)):
                         time.sleep(piece)
                     elif piece is not None:
