@@ -38,6 +38,7 @@ ORDER = [
 BESIDE = {
     "launch": ["base/*", "sys/*", "model/plan*.h", "model/layer.h", "model/launch_msg.h",
                "launch/*"],
+    "send": ["base/*", "sys/*", "model/send_msg.h", "send/*"],
     "cli": ["base/*", "model/*", "sys/probe.h", "sys/socket_path.h", "net/*", "auth/*", "risk/*", "policy/*", "ledger/*", "confirm/*",
             "route/*", "exec/*", "pool/*", "pipeline/*", "cli/*"],
     "lib": ["base/*", "model/*", "net/*", "pool/*", "pipeline/*", "lib/*", "brig/brig.h"],

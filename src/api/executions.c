@@ -465,6 +465,7 @@ void ex_resume_all(struct api *api)
 			continue;
 		if (api->config.observer.log)
 			api->config.observer.log(api->config.observer.data, err.msg);
+		(void)pipeline_abandon(api->pl, r.ids[i], r.approval, err.msg, NULL);
 		api->ex.n_live--;
 		ex_free(api, r.ex);
 	}

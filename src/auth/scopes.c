@@ -12,7 +12,7 @@
 static const struct {
 	const char *name;
 	uint32_t bit;
-} scopes[] = {
+} names[] = {
 	{ "run", SCOPE_RUN },
 	{ "read", SCOPE_READ },
 	{ "approve", SCOPE_APPROVE },
@@ -22,9 +22,9 @@ static const struct {
 /* 0: there is none of that name. */
 static uint32_t scope_from_name(const char *p, size_t n)
 {
-	for (size_t i = 0; i < ELEMENTSOF(scopes); i++)
-		if (strlen(scopes[i].name) == n && memcmp(scopes[i].name, p, n) == 0)
-			return scopes[i].bit;
+	for (size_t i = 0; i < ELEMENTSOF(names); i++)
+		if (strlen(names[i].name) == n && memcmp(names[i].name, p, n) == 0)
+			return names[i].bit;
 	return 0;
 }
 
@@ -52,14 +52,14 @@ int scopes_parse(const char *text, uint32_t *ret, struct err *err)
 	return 0;
 }
 
-void scopes_print(uint32_t wanted, char *ret, size_t n)
+void scopes_print(uint32_t scopes, char *ret, size_t n)
 {
 	size_t len = 0;
 
 	(void)snprintf(ret, n, "none");
-	for (size_t i = 0; i < ELEMENTSOF(scopes); i++) {
-		if (!(wanted & scopes[i].bit) || len >= n)
+	for (size_t i = 0; i < ELEMENTSOF(names); i++) {
+		if (!(scopes & names[i].bit) || len >= n)
 			continue;
-		len += (size_t)snprintf(ret + len, n - len, "%s%s", len ? "," : "", scopes[i].name);
+		len += (size_t)snprintf(ret + len, n - len, "%s%s", len ? "," : "", names[i].name);
 	}
 }

@@ -105,28 +105,25 @@ void tokens_close(struct tokens *t)
 	free(t);
 }
 
-static void tokens_closep(struct tokens **t)
-{
-	tokens_close(*t);
-}
-
 int tokens_open(const char *state_dir, struct tokens **ret, struct err *err)
 {
-	CLEANUP(tokens_closep) struct tokens *t = calloc(1, sizeof(*t));
+	struct tokens *t = calloc(1, sizeof(*t));
 	int r;
 
 	if (!t)
 		return err_set(err, ERR_INTERNAL, ENOMEM, "tokens");
 	t->dir_fd = FD_NONE;
 	t->dir = strdup(state_dir);
-	if (!t->dir)
-		return err_set(err, ERR_INTERNAL, ENOMEM, "tokens");
-	r = tokens_dir_open(state_dir, &t->dir_fd, err);
+	r = t->dir ? 0 : err_set(err, ERR_INTERNAL, ENOMEM, "tokens");
+	if (r >= 0)
+		r = tokens_dir_open(state_dir, &t->dir_fd, err);
 	if (r >= 0)
 		r = tokens_refresh(t, err);
-	if (r < 0)
+	if (r < 0) {
+		tokens_close(t);
 		return r;
-	*ret = TAKE_PTR(t);
+	}
+	*ret = t;
 	return 0;
 }
 

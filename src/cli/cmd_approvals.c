@@ -2,7 +2,8 @@
 
 /*
  * brig approvals: questions that wait and "yes" that stands, and the answers to them. Works on the
- * state directory, so a second terminal can answer a run that waits in the first; or asks the daemon.
+ * state directory, so a second terminal can answer a run that waits in the first; or asks the
+ * daemon.
  */
 
 #include <errno.h>

@@ -13,8 +13,7 @@ static const char cancel_help[] =
 	"\n"
 	"Ends executions, also those that wait for an approval. IDs may be shortened. One that is\n"
 	"over already is left as it is.\n"
-	"\n" CLIENT_HELP
-	"  -h, --help           this text\n"
+	"\n" CLIENT_HELP "  -h, --help           this text\n"
 	"\n"
 	"Example:\n"
 	"  brig cancel 5kq2\n"
@@ -24,9 +23,9 @@ static const char cancel_help[] =
 static int cancel_one(struct client *c, const char *prefix, struct err *err)
 {
 	char id[EXECUTION_ID_SIZE], path[64];
-	const struct client_call call = {
-		.method = "DELETE", .path = path, .max = REMOTE_RESULT_MAX
-	};
+	const struct client_call call = { .method = "DELETE",
+		                          .path = path,
+		                          .max = REMOTE_RESULT_MAX };
 	struct reply reply;
 	int r = execution_find(c, prefix, id, err);
 

@@ -61,7 +61,8 @@ void put_column(struct buf *out, const char *text, size_t width)
 
 void put_status_head(struct buf *out)
 {
-	buf_puts(out, "ID                         STATE        LANGUAGE   CALLER              AGE\n");
+	buf_puts(out,
+	         "ID                         STATE        LANGUAGE   CALLER              AGE\n");
 }
 
 void put_status_row(struct buf *out, json_t *status)
@@ -115,7 +116,8 @@ static int list(struct listing *l, const char *host, struct err *err)
 int cmd_ps(int argc, char **argv)
 {
 	struct listing l = { .out = BUF_INIT(64 * MIB) };
-	const struct remote_flag flags[] = { { "-a", "--all", &l.all }, { "--json", NULL, &l.json } };
+	const struct remote_flag flags[] = { { "-a", "--all", &l.all },
+		                             { "--json", NULL, &l.json } };
 	struct remote_words w = { 0 };
 	struct err err = { 0 };
 	int r = remote_parse(argc, argv, flags, ELEMENTSOF(flags), &w);

@@ -204,7 +204,7 @@ int run_status(const struct result *res)
 		/* A program that ended well while brig could not do its part (--out) did not end
 		 * well. */
 		return res->exit_code == 0 && res->error.code != ERR_NONE ? EXIT_FAILED
-		                                                         : res->exit_code;
+		                                                          : res->exit_code;
 	case RUN_FAILED:
 	case RUN_OUTPUT_LIMIT:
 	case RUN_DISK_LIMIT:

@@ -22,7 +22,8 @@
 static const char top_help[] =
 	"Usage: brig top [--once] [--json] [--host WHERE]\n"
 	"\n"
-	"Shows the executions under way, the boxes that wait for one, and how many end per second;\n"
+	"Shows the executions under way, the boxes that wait for one, and how many end per "
+        "second;\n"
 	"again every two seconds, until Ctrl-C.\n"
 	"\n"
 	"      --once           show it once\n"
@@ -39,7 +40,7 @@ struct top {
 	bool once, json;
 	struct buf rows; /* of executions */
 	size_t n, left_out;
-	uint64_t total, rejected; /* since the daemon's start */
+	uint64_t total, rejected;     /* since the daemon's start */
 	uint64_t then_ms, then_total; /* of the last time; 0: there was none */
 	bool counted;
 };
@@ -103,12 +104,13 @@ static void count(struct top *t)
 
 static void put_pool_table(json_t *shapes, struct buf *out)
 {
-	static const char *const keys[] = { "ready",  "starting", "running", "queued",
-		                            "hits", "misses",   "failed" };
+	static const char *const keys[] = { "ready", "starting", "running", "queued",
+		                            "hits",  "misses",   "failed" };
 	json_t *shape;
 	size_t i;
 
-	buf_puts(out, "\nPOOL          READY STARTING  RUNNING   QUEUED     HITS   MISSES   FAILED\n");
+	buf_puts(out,
+	         "\nPOOL          READY STARTING  RUNNING   QUEUED     HITS   MISSES   FAILED\n");
 	json_array_foreach(shapes, i, shape)
 	{
 		put_column(out, doc_text(shape, "language"), 10);

@@ -38,7 +38,8 @@ static int wait_one(struct follow *f, struct err *err)
 
 	while (r >= 0 && !f->over) {
 		progress("waiting for %s (%s) ... %llu s", f->id,
-		         streq(f->state, "waiting") ? "it waits for an approval" : "it is under way",
+		         streq(f->state, "waiting") ? "it waits for an approval"
+		                                    : "it is under way",
 		         (unsigned long long)(clock_ms() - begin) / 1000);
 		r = follow_ask(f, isatty(STDERR_FILENO) ? PROGRESS_MS : WAIT_MS, err);
 	}

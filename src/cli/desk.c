@@ -24,8 +24,7 @@ static int get(const struct desk *d, const char *path, struct reply *reply, stru
 	return r;
 }
 
-static int remote_each(const struct desk *d, bool all, approval_fn *fn, void *data,
-                       struct err *err)
+static int remote_each(const struct desk *d, bool all, approval_fn *fn, void *data, struct err *err)
 {
 	CLEANUP_DOC struct json_reader in = { 0 };
 	struct reply reply;

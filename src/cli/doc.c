@@ -123,8 +123,10 @@ int doc_error(const struct reply *r, struct err *err)
 		(void)err_set(err, code_of("", r->status), 0, "the daemon answered %u", r->status);
 		err->remedy[0] = '\0';
 	}
-	if (r->status == 401 && err && !*err->remedy)
-		(void)err_remedy(err, 0, "set BRIG_TOKEN; \"brig token new\" makes one");
+	if (r->status == 401)
+		(void)err_remedy(err, 0,
+		                 "set BRIG_TOKEN or BRIG_TOKEN_FILE; \"brig token new NAME "
+		                 "--scope run,read\" makes a token");
 	return r->status == 404 ? -ENOENT : r->status == 409 ? -EALREADY : -EREMOTEIO;
 }
 

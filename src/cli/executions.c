@@ -24,8 +24,8 @@ static int each_of_page(struct client *c, char after[EXECUTION_ID_SIZE], status_
 	size_t i;
 	int r;
 
-	(void)snprintf(path, sizeof(path), "/executions?limit=%d%s%s", PAGE, *after ? "&after=" : "",
-	               after);
+	(void)snprintf(path, sizeof(path), "/executions?limit=%d%s%s", PAGE,
+	               *after ? "&after=" : "", after);
 	r = client_call(c, &call, &reply, err);
 	if (r < 0)
 		return r;
@@ -36,9 +36,8 @@ static int each_of_page(struct client *c, char after[EXECUTION_ID_SIZE], status_
 	(void)snprintf(after, EXECUTION_ID_SIZE, "%s", doc_text(in.root, "next"));
 	if (after[strspn(after, ID_CHARS)])
 		return err_set(err, ERR_IO, EPROTO, "the daemon's answer is no list");
-	json_array_foreach(json_object_get(in.root, "executions"), i, item)
-		if (fn(data, item))
-			return 1;
+	json_array_foreach(json_object_get(in.root, "executions"), i,
+	                   item) if (fn(data, item)) return 1;
 	return 0;
 }
 
@@ -78,8 +77,8 @@ int execution_find(struct client *c, const char *prefix, char ret[EXECUTION_ID_S
                    struct err *err)
 {
 	struct search s = { .prefix = prefix };
-	bool proper = *prefix && !prefix[strspn(prefix, ID_CHARS)] &&
-	              strlen(prefix) < EXECUTION_ID_SIZE;
+	bool proper =
+		*prefix && !prefix[strspn(prefix, ID_CHARS)] && strlen(prefix) < EXECUTION_ID_SIZE;
 	int r = 0;
 
 	/* A whole one need not be in the list: what is over may be on disk only. */

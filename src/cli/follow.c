@@ -10,12 +10,12 @@
 #include "base/clock.h"
 
 #define BREAKS_MAX  5
-#define BREAK_MS    200              /* and so much more each time */
-#define QUIET_MS    30000            /* of events; then it is asked */
-#define LIVE_CHUNK  4096             /* a pipe that polls writable takes this without blocking */
-#define OUTPUT_MAX  (64 * MIB)       /* one answer of raw output */
+#define BREAK_MS    200        /* and so much more each time */
+#define QUIET_MS    30000      /* of events; then it is asked */
+#define LIVE_CHUNK  4096       /* a pipe that polls writable takes this without blocking */
+#define OUTPUT_MAX  (64 * MIB) /* one answer of raw output */
 #define FETCHES_MAX (1u << 20)
-#define REPLACED    "\xef\xbf\xbd"   /* in the place of a byte that is not UTF-8 */
+#define REPLACED    "\xef\xbf\xbd" /* in the place of a byte that is not UTF-8 */
 
 static const char *const stream_names[] = { "stdout", "stderr" };
 
@@ -89,8 +89,8 @@ int follow_fetch(struct follow *f, int which, bool *ret_done, struct err *err)
 	struct reply r;
 	int e;
 
-	(void)snprintf(path, sizeof(path), "/executions/%s/output?stream=%s&offset=%" PRIu64,
-	               f->id, stream_names[which], f->offset[which]);
+	(void)snprintf(path, sizeof(path), "/executions/%s/output?stream=%s&offset=%" PRIu64, f->id,
+	               stream_names[which], f->offset[which]);
 	e = client_call(f->client, &call, &r, err);
 	if (e < 0)
 		return e;

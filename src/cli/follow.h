@@ -10,13 +10,13 @@
 struct follow {
 	struct client *client;
 	char id[EXECUTION_ID_SIZE];
-	int fds[2];      /* that take stdout and stderr; FD_NONE: nobody wants it */
-	size_t max;      /* of a result */
+	int fds[2]; /* that take stdout and stderr; FD_NONE: nobody wants it */
+	size_t max; /* of a result */
 	char state[16];
 	char approval[EXECUTION_ID_SIZE]; /* that it waits for; "": none */
-	bool over;         /* result is there */
-	bool broken;       /* a reader of the output is gone */
-	struct buf result; /* JSON */
+	bool over;                        /* result is there */
+	bool broken;                      /* a reader of the output is gone */
+	struct buf result;                /* JSON */
 	/* Its own. */
 	struct client_stream stream;
 	uint64_t offset[2], event, heard_ms;

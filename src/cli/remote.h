@@ -8,7 +8,7 @@
 #include "cli/follow.h"
 #include "cli/shown.h"
 
-#define REMOTE_IDS_MAX 256
+#define REMOTE_IDS_MAX    256
 #define REMOTE_RESULT_MAX (1 * GIB)
 
 /* remote.c: says what was wrong; the exit status. */

@@ -12,9 +12,9 @@
 #include "cli/load.h"
 #include "cli/question.h"
 
-#define FAST_MS     50  /* a run this short needs no second request */
+#define FAST_MS     50 /* a run this short needs no second request */
 #define QUIET_MS    1000
-#define END_MS      15000 /* from Ctrl-C to the end of the run */
+#define END_MS      15000       /* from Ctrl-C to the end of the run */
 #define JSON_EXTRA  (192 * MIB) /* of a result beside stdout and stderr */
 #define ESCAPED_MAX 6           /* bytes of JSON for one of output */
 
@@ -31,12 +31,12 @@ struct remote {
 int remote_find(const struct run_options *o, struct client *ret, struct err *err)
 {
 	const struct flow_options *f = &o->flow;
-	const char *only = o->n_outs                          ? "--out"
-	                   : f->policy                        ? "--policy"
-	                   : f->state_dir                     ? "--state-dir"
-	                   : f->no_record                     ? "--no-record"
-	                   : f->n_labels                      ? "--label"
-	                                                      : NULL;
+	const char *only = o->n_outs      ? "--out"
+	                   : f->policy    ? "--policy"
+	                   : f->state_dir ? "--state-dir"
+	                   : f->no_record ? "--no-record"
+	                   : f->n_labels  ? "--label"
+	                                  : NULL;
 	int r = client_find(o->host, only != NULL, ret, err);
 
 	if (r <= 0 || !only)
@@ -53,7 +53,8 @@ static void answer_for(struct remote *m, const struct approval *a, bool allow)
 	const struct confirm_answer x = { .id = a->id,
 		                          .allow = allow,
 		                          .digest = a->digest,
-		                          .reason = allow ? "--confirm approve" : "--confirm deny" };
+		                          .reason =
+		                                  allow ? "--confirm approve" : "--confirm deny" };
 	struct approval after;
 	struct err err = { 0 };
 
@@ -264,8 +265,8 @@ static enum run_state refused_as(const struct err *err)
 	return RUN_SETUP_FAILED;
 }
 
-static int carry_out(struct remote *m, const struct buf *body, struct result *res,
-                     struct buf *json, struct err *err)
+static int carry_out(struct remote *m, const struct buf *body, struct result *res, struct buf *json,
+                     struct err *err)
 {
 	struct follow *f = &m->follow;
 	int r;
@@ -287,8 +288,7 @@ static int carry_out(struct remote *m, const struct buf *body, struct result *re
 	return r;
 }
 
-int remote_run(const struct run_options *o, struct client *c, struct result *res,
-               struct buf *json)
+int remote_run(const struct run_options *o, struct client *c, struct result *res, struct buf *json)
 {
 	CLEANUP_BUF struct buf body = BUF_INIT(REQUEST_JSON_MAX);
 	CLEANUP_FD int cancel_fd = FD_NONE;

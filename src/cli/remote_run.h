@@ -13,7 +13,6 @@ int remote_find(const struct run_options *o, struct client *ret, struct err *err
  * Output comes as it is made. *res holds what the exit status needs, *json all of the result, empty
  * when there is none; an error is in res->error. -EILSEQ: the request cannot be sent (nothing was).
  */
-int remote_run(const struct run_options *o, struct client *c, struct result *res,
-               struct buf *json);
+int remote_run(const struct run_options *o, struct client *c, struct result *res, struct buf *json);
 /* The receipt of a result as JSON, in a line. */
 void remote_receipt(const struct buf *json, struct buf *out);

@@ -17,7 +17,8 @@ static size_t count_replaced(const char *p, size_t n)
 {
 	size_t count = 0;
 
-	for (const char *end = p + n; n && (p = memmem(p, (size_t)(end - p), "\xef\xbf\xbd", 3)); p += 3)
+	for (const char *end = p + n; n && (p = memmem(p, (size_t)(end - p), "\xef\xbf\xbd", 3));
+	     p += 3)
 		count++;
 	return count;
 }

@@ -304,22 +304,29 @@ static void hooks_wipe(struct hooks *h)
 	free(h);
 }
 
+static int open_all(struct hooks *h, const struct daemon_config *config, struct err *err)
+{
+	for (size_t i = 0; i < config->n_webhooks; i++) {
+		int r = hook_open(&h->hooks[i], &config->webhooks[i], err);
+
+		if (r < 0)
+			return err_wrap(err, r, "webhook %zu", i + 1);
+		h->n_hooks++;
+	}
+	return 0;
+}
+
 int hooks_open(uv_loop_t *loop, const struct daemon_config *config, struct sender *sender,
                struct hooks **ret, struct err *err)
 {
 	struct hooks *h = calloc(1, sizeof(*h));
-	int r = h ? 0 : -ENOMEM;
+	int r;
 
-	if (r < 0)
+	if (!h)
 		return err_set(err, ERR_INTERNAL, ENOMEM, "webhooks");
 	h->sender = sender;
 	h->tail = &h->queue;
-	for (size_t i = 0; r >= 0 && i < config->n_webhooks; i++) {
-		r = hook_open(&h->hooks[i], &config->webhooks[i], err);
-		if (r < 0)
-			(void)err_wrap(err, r, "webhook %zu", i + 1);
-		h->n_hooks++;
-	}
+	r = open_all(h, config, err);
 	if (r >= 0) {
 		r = uv_timer_init(loop, &h->timer);
 		if (r < 0)

@@ -172,10 +172,12 @@ bool pipeline_is_busy(const struct pipeline *pl);
 
 /*
  * A job of a process that is gone whose question still stands (kept.h has its id and its text): it
- * waits on, under its old id. -errno: it cannot, and is lost.
+ * waits on, under its old id. -errno: it cannot; pipeline_abandon() then ends it as lost.
  */
 int pipeline_resume(struct pipeline *pl, struct job *job, const char *id, const char *approval,
                     struct err *err);
+int pipeline_abandon(struct pipeline *pl, const char *id, const char *approval, const char *why,
+                     struct err *err);
 /* Analysis and decision alone: nothing is recorded, nothing runs. */
 void pipeline_preview(struct pipeline *pl, struct job *job);
 /* The i-th policy in force; NULL after the last. */

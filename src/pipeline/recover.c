@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/str.h"
 #include "pipeline/impl.h"
 
@@ -253,4 +254,32 @@ int pipeline_resume(struct pipeline *pl, struct job *job, const char *id, const 
 	job_list_add(&pl->held, job);
 	pl->looked_ms = 0;
 	return 0;
+}
+
+int pipeline_abandon(struct pipeline *pl, const char *id, const char *approval, const char *why,
+                     struct err *err)
+{
+	CLEANUP_BUF struct buf detail = BUF_INIT(2 * KIB);
+	int r = confirm_withdraw(pl->ledger, approval, "recovery", err);
+
+	buf_puts(&detail, "{\"was\":\"waiting\",\"cause\":");
+	json_put_cstr(&detail, why);
+	buf_putc(&detail, '}');
+	if (r >= 0)
+		r = ledger_append(pl->ledger,
+		                  &(struct ledger_event){ .job = id,
+		                                          .kind = "state",
+		                                          .name = "lost",
+		                                          .actor = "recovery",
+		                                          .detail = { detail.data, detail.len } },
+		                  err);
+	if (r >= 0)
+		r = kept_end_orphan(pl, id, "lost", err);
+	if (r >= 0)
+		r = bind_and_step(pl, "DELETE FROM open_job WHERE id = ?1", &id, 1, err);
+	if (r >= 0)
+		r = ledger_commit(pl->ledger, LEDGER_PROCESS, err);
+	if (r < 0)
+		ledger_abort(pl->ledger);
+	return r;
 }

@@ -172,11 +172,11 @@ def test_AP_01_the_name_of_the_scheme_has_no_case(daemon):
         daemon.get("/health", tcp=True, headers=headers).expect(200)
 
 
-def test_AP_01_a_removed_token_ends_at_once(daemon):
+def test_AP_01_a_removed_token_ends_soon(daemon):
     token = daemon.token("short-lived", "read")
     daemon.get("/pool", tcp=True, token=token).expect(200)
     daemon.brig("token", "rm", "short-lived")
-    daemon.get("/pool", tcp=True, token=token, source=address()).refused(401)
+    until(lambda: daemon.get("/pool", tcp=True, token=token, source=address()).status == 401, "it is over", 3)
 
 
 @pytest.mark.parametrize("scope", ["run", "read", "approve"])
