@@ -31,7 +31,8 @@ int wire_request(const struct wire_address *to, const char *path, const char *bo
 		(void)snprintf(length, sizeof(length),
 		               "Content-Type: application/json\r\nContent-Length: %zu\r\n",
 		               strlen(body));
-	n = snprintf(ret->text, sizeof(ret->text), "%s " PREFIX "%s HTTP/1.1\r\nHost: %s\r\n%s%s%s%s\r\n%s",
+	n = snprintf(ret->text, sizeof(ret->text),
+	             "%s " PREFIX "%s HTTP/1.1\r\nHost: %s\r\n%s%s%s%s\r\n%s",
 	             body ? "POST" : "GET", path, host, to->token ? "Authorization: Bearer " : "",
 	             to->token ? to->token : "", to->token ? "\r\n" : "", length, body ? body : "");
 	if (n < 0 || (size_t)n >= sizeof(ret->text))
@@ -140,7 +141,8 @@ int wire_receive(struct wire *w, struct err *err)
 	if (n < 0)
 		return err_set(err, ERR_IO, errno, "receive an answer");
 	if (n == 0)
-		return err_set(err, ERR_IO, EPIPE, "the connection ended, or an answer is too long");
+		return err_set(err, ERR_IO, EPIPE,
+		               "the connection ended, or an answer is too long");
 	w->n += (size_t)n;
 	w->data[w->n] = '\0';
 	if (!w->head)

@@ -24,10 +24,10 @@ struct wire_address {
 
 struct wire {
 	int fd;
-	unsigned status;     /* of the answer */
-	size_t n;            /* bytes that are there */
-	size_t head, length; /* of the head, 0: not whole yet; of the body */
-	bool stream;         /* the body has no end */
+	unsigned status;                /* of the answer */
+	size_t n;                       /* bytes that are there */
+	size_t head, length;            /* of the head, 0: not whole yet; of the body */
+	bool stream;                    /* the body has no end */
 	char data[WIRE_ANSWER_MAX + 1]; /* data[n] is 0 */
 };
 

@@ -164,7 +164,9 @@ void api_close(struct api *api)
 	events_close(api);
 	for (struct execution *ex = api->ex.newest; ex; ex = ex->older)
 		ex_end_watchers(ex);
-	http_server_close(api->http); /* gone() for whoever waits, closed() for each WebSocket */
+	if (api->http)
+		http_server_close(
+			api->http); /* gone() for whoever waits, closed() for each WebSocket */
 	approvers_close(api);
 	ex_free_all(api);
 	tokens_close(api->tokens);

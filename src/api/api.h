@@ -33,7 +33,6 @@ struct api_config {
 	const char *state_dir;
 	const char *const *hosts, *const *origins;
 	size_t n_hosts, n_origins;
-	unsigned port; /* of the TCP listener; 0: none or several */
 	unsigned running_max, queue_max;
 	unsigned keep_results, keep_hours;
 	size_t keep_bytes;

@@ -103,10 +103,12 @@ static void read_scope(struct json_node *root, struct answer *a)
 	    (remember_from_name(s.p, &a->x.scope) < 0 || a->x.scope == REMEMBER_NOTHING))
 		(void)json_node_fail(&n, "must be once, session or digest");
 	if (json_node_u64(&ms, &value)) {
-		if (value > REMEMBER_MAX)
-			(void)json_node_fail(&ms, "is more than a year");
+		if (!value || value > REMEMBER_MAX || a->x.scope != REMEMBER_DIGEST)
+			(void)json_node_fail(&ms, "is for the scope digest, and at most a year");
 		a->x.remember_ms = value;
 	}
+	if (!a->x.allow && (s.p || a->x.remember_ms))
+		(void)json_node_fail(&n, "is for an allow");
 }
 
 static void read_rest(struct json_node *root, struct answer *a, struct arena *arena)
@@ -127,6 +129,8 @@ static void read_rest(struct json_node *root, struct answer *a, struct arena *ar
 	if (json_node_text(&code, REQUEST_CODE_MAX, &s)) {
 		a->code = (struct str){ arena_dup(arena, s.p, s.n), s.n };
 		a->x.code = &a->code;
+		if (!a->x.allow)
+			(void)json_node_fail(&code, "is for an allow");
 	}
 }
 
@@ -189,6 +193,8 @@ static int decide(struct api *api, const struct principal *who, struct answer *a
 		                  err_set(err, ERR_FORBIDDEN, 0,
 		                          "a token does not approve what it asked for itself"),
 		                  "somebody else answers");
+	if (a->x.scope == REMEMBER_DIGEST && !a->x.remember_ms)
+		a->x.remember_ms = now.remember_ms; /* as long as the policy permits */
 	a->x.id = now.id;
 	a->x.actor = who->actor;
 	a->x.remote = true;

@@ -16,14 +16,14 @@
 #include "base/clock.h"
 #include "base/parse.h"
 
-#define TOKENS_MS 1000 /* how old the list of tokens may be */
+#define TOKENS_MS 100 /* how old the list of tokens may be */
 
 static bool check_names(struct call *c)
 {
 	const struct api_config *k = &c->api->config;
 	const char *host = http_header(c->http, "Host");
 	const char *origin = http_header(c->http, "Origin");
-	unsigned port = http_peer(c->http)->local ? 0 : k->port;
+	unsigned port = http_peer(c->http)->port;
 
 	if (http_header_count(c->http, "Host") != 1 ||
 	    !host_is_ours(host, port, k->hosts, k->n_hosts)) {

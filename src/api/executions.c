@@ -316,13 +316,13 @@ void ex_check_waiters(struct api *api)
 
 /* ---- what it looks like ---- */
 
-static const char *state_of(const struct execution *ex)
+const char *ex_state(const struct execution *ex)
 {
 	if (!ex->job)
 		return run_state_name(ex->end);
-	return ex->job->state == JOB_WAITING || ex->job->state == JOB_RUNNING
-	               ? job_state_name(ex->job->state)
-	               : "received";
+	if (ex->job->state == JOB_RUNNING)
+		return ex->job->call && pool_is_queued(ex->job->call) ? "queued" : "running";
+	return ex->job->state == JOB_WAITING ? "waiting" : "received";
 }
 
 static void put_nullable(struct buf *out, const char *key, const char *text)
@@ -339,7 +339,7 @@ void ex_status(const struct execution *ex, struct buf *out)
 	const char *approval = ex->job ? ex->job->approval.id : ex->approval;
 
 	buf_printf(out, "{\"execution_id\":\"%s\",\"state\":\"%s\",\"done\":%s,\"language\":\"%s\"",
-	           ex->id, state_of(ex), ex->job ? "false" : "true", language_name(ex->language));
+	           ex->id, ex_state(ex), ex->job ? "false" : "true", language_name(ex->language));
 	put_nullable(out, "caller", ex->caller);
 	buf_puts(out, ",\"created\":");
 	json_put_time(out, ex->created_us);

@@ -153,6 +153,7 @@ int ex_submit(struct api *api, struct execution *ex);
 /* One that was not submitted. */
 void ex_discard(struct execution *ex);
 void ex_resume_all(struct api *api);
+const char *ex_state(const struct execution *ex);
 void ex_status(const struct execution *ex, struct buf *out);
 void ex_drop_old(struct api *api);
 void ex_free_all(struct api *api);

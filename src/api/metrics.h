@@ -37,7 +37,8 @@ void metric_observe(struct metrics *m, enum metric_histogram h, uint64_t ns);
 void metric_http(struct metrics *m, unsigned status);
 /* A job that is over: states, language, tier, risk level, verdict, limits hit, approvals, steps. */
 void metric_job(struct metrics *m, const struct job *job);
-void metric_rejected(struct metrics *m, const char *why); /* "busy", "quota", "auth", "invalid", "draining" */
+void metric_rejected(struct metrics *m,
+                     const char *why); /* "busy", "quota", "auth", "invalid", "draining" */
 
 /* What is measured when asked. */
 struct metric_gauges {

@@ -227,7 +227,12 @@ static void start(struct call *c, bool keep)
 		answer_error(c, ERR_INTERNAL, NULL, "out of memory");
 		return;
 	}
-	if (!parse_body(c, ex) || is_replay(c, ex) || (keep && !keep_body(c, ex)) || !has_room(c)) {
+	if (!parse_body(c, ex) || is_replay(c, ex)) {
+		ex_discard(ex);
+		return;
+	}
+	keep = keep || ex->job->request.idempotency_key;
+	if ((keep && !keep_body(c, ex)) || !has_room(c)) {
 		ex_discard(ex);
 		return;
 	}
@@ -245,7 +250,7 @@ void route_execute(struct api *api, struct call *c)
 {
 	(void)api;
 	c->wants_result = true;
-	start(c, http_header(c->http, "Idempotency-Key") != NULL);
+	start(c, false);
 }
 
 void route_create(struct api *api, struct call *c)
@@ -297,51 +302,52 @@ void route_cancel(struct api *api, struct call *c)
 	answer_status(c, ex, 200);
 }
 
+/* Those in memory and those on disk, as one list by time. */
 struct listing {
 	struct call *call;
+	struct execution *at; /* the next of those in memory */
 	struct buf out;
 	char state[24];
 	uint64_t limit, n, before_us;
-	bool first;
 };
 
-static void put_separator(struct listing *l)
+static void put_separator(struct listing *l, uint64_t time_us)
 {
 	if (l->n++)
 		buf_putc(&l->out, ',');
+	l->before_us = time_us;
 }
 
-static void list_own(struct api *api, struct listing *l)
+static bool may_list(const struct listing *l, const char *caller, const char *state)
 {
-	for (struct execution *ex = api->ex.newest; ex && l->n < l->limit; ex = ex->older) {
-		struct buf one = BUF_INIT(4 * KIB);
-		char want[48];
+	return (call_may(l->call, SCOPE_READ) || streq(caller, l->call->who.actor)) &&
+	       (!*l->state || streq(l->state, state));
+}
 
-		if (l->before_us && ex->created_us >= l->before_us)
+/* Of those in memory all that are newer than that. */
+static void list_newer(struct listing *l, uint64_t time_us)
+{
+	for (; l->at && l->n < l->limit && l->at->created_us >= time_us; l->at = l->at->older) {
+		if (l->before_us && l->at->created_us >= l->before_us)
 			continue;
-		if (!call_may(l->call, SCOPE_READ) && !streq(ex->caller, l->call->who.actor))
+		if (!may_list(l, l->at->caller, ex_state(l->at)))
 			continue;
-		ex_status(ex, &one);
-		(void)snprintf(want, sizeof(want), "\"state\":\"%s\"", l->state);
-		if (buf_finish(&one) >= 0 && (!*l->state || strstr(one.data, want))) {
-			put_separator(l);
-			buf_put(&l->out, one.data, one.len);
-			l->before_us = ex->created_us;
-		}
-		buf_done(&one);
+		put_separator(l, l->at->created_us);
+		ex_status(l->at, &l->out);
 	}
 }
 
 static int list_kept(void *data, const struct kept *k)
 {
 	struct listing *l = data;
-	bool may = call_may(l->call, SCOPE_READ) || streq(k->caller, l->call->who.actor);
 
-	if (!may || ex_find(l->call->api, k->id) || (*l->state && !streq(l->state, k->state)))
-		return 0;
-	put_separator(l);
-	put_kept_status(k, &l->out);
-	l->before_us = k->time_us;
+	list_newer(l, k->time_us);
+	if (l->n >= l->limit)
+		return 1;
+	if (!ex_find(l->call->api, k->id) && may_list(l, k->caller, k->state)) {
+		put_separator(l, k->time_us);
+		put_kept_status(k, &l->out);
+	}
 	return l->n >= l->limit;
 }
 
@@ -349,22 +355,20 @@ void route_list(struct api *api, struct call *c)
 {
 	struct listing l = { .call = c, .out = BUF_INIT(JSON_ANSWER_MAX), .limit = LIST_DEFAULT };
 	struct err err = { 0 };
-	int r = 0;
 
 	if (!query_u64(c, "limit", LIST_MAX, &l.limit) ||
 	    !query_u64(c, "after", UINT64_MAX / 2, &l.before_us) ||
 	    !query_text(c, "state", l.state, sizeof(l.state)))
 		return;
 	l.limit = l.limit ? l.limit : 1;
+	l.at = api->ex.newest;
 	buf_puts(&l.out, "{\"executions\":[");
-	list_own(api, &l);
-	if (l.n < l.limit)
-		r = kept_each(api->pl, l.before_us, KEPT_LIST_MAX, list_kept, &l, &err);
-	if (r < 0) {
+	if (kept_each(api->pl, l.before_us, KEPT_LIST_MAX, list_kept, &l, &err) < 0) {
 		buf_done(&l.out);
 		answer_err(c, &err);
 		return;
 	}
+	list_newer(&l, 0);
 	if (l.n == l.limit)
 		buf_printf(&l.out, "],\"next\":\"%" PRIu64 "\"}", l.before_us);
 	else

@@ -18,12 +18,12 @@ struct api;
 struct call;
 
 enum route_flag {
-	ROUTE_BODY = 1 << 0,   /* takes a JSON body, and must have one */
-	ROUTE_LARGE = 1 << 1,  /* of up to the configured bound, not 256 KiB */
-	ROUTE_WS = 1 << 2,     /* may be, or (with ROUTE_ONLY_WS) must be, asked as a WebSocket */
+	ROUTE_BODY = 1 << 0,  /* takes a JSON body, and must have one */
+	ROUTE_LARGE = 1 << 1, /* of up to the configured bound, not 256 KiB */
+	ROUTE_WS = 1 << 2,    /* may be, or (with ROUTE_ONLY_WS) must be, asked as a WebSocket */
 	ROUTE_ONLY_WS = 1 << 3,
-	ROUTE_KEY = 1 << 4,    /* takes an Idempotency-Key */
-	ROUTE_SSE = 1 << 5,    /* answers with server-sent events */
+	ROUTE_KEY = 1 << 4,      /* takes an Idempotency-Key */
+	ROUTE_SSE = 1 << 5,      /* answers with server-sent events */
 	ROUTE_DRAINING = 1 << 6, /* answered also while draining */
 };
 
@@ -38,9 +38,9 @@ struct route {
 	unsigned flags;
 	void (*run)(struct api *api, struct call *c);
 	const char *summary;
-	const char *request;      /* name of a schema; NULL: no body */
-	const char *response;     /* name of a schema, or a media type when it has a '/' */
-	unsigned status;          /* of success */
+	const char *request;              /* name of a schema; NULL: no body */
+	const char *response;             /* name of a schema, or a media type when it has a '/' */
+	unsigned status;                  /* of success */
 	const struct route_param *params; /* of the query; ends with a NULL name */
 };
 

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Who is asking, and may they: tokens and their scopes, quotas, and the names by which a browser may
- * reach us. Nothing here knows of HTTP beyond the texts of three headers.
+ * Who is asking, and may they: tokens and their scopes, quotas, and the names by which a browser
+ * may reach us. Nothing here knows of HTTP beyond the texts of three headers.
  */
 
 #include <stdbool.h>
@@ -21,11 +21,11 @@
 #define SCOPE_ADMIN   (1u << 3) /* all of it, whoever's */
 #define SCOPE_ALL     0xfu
 
-#define TOKEN_PREFIX    "brig_"
-#define TOKEN_SIZE      64  /* the text of a token, with its NUL */
-#define TOKEN_NAME_MAX  48  /* [A-Za-z0-9][A-Za-z0-9._-]* */
-#define TOKENS_MAX      1024
-#define TOKENS_FILE     "tokens.json" /* in the state directory, 0600 */
+#define TOKEN_PREFIX   "brig_"
+#define TOKEN_SIZE     64 /* the text of a token, with its NUL */
+#define TOKEN_NAME_MAX 48 /* [A-Za-z0-9][A-Za-z0-9._-]* */
+#define TOKENS_MAX     1024
+#define TOKENS_FILE    "tokens.json" /* in the state directory, 0600 */
 
 struct quota {                  /* 0: no bound of its own */
 	uint32_t runs_per_s;    /* mean; a burst of twice as many passes */
@@ -34,7 +34,7 @@ struct quota {                  /* 0: no bound of its own */
 };
 
 struct token {
-	char id[13];   /* 12 characters of [0-9a-hjkmnp-tv-z]; also the first part of the text */
+	char id[13]; /* 12 characters of [0-9a-hjkmnp-tv-z]; also the first part of the text */
 	char name[TOKEN_NAME_MAX + 1];
 	uint8_t hash[SHA256_SIZE]; /* of the whole text, which is nowhere */
 	uint32_t scopes;
@@ -68,8 +68,8 @@ const struct token *tokens_match(struct tokens *t, const char *text);
 /* "Authorization: Bearer TEXT" -> TEXT; -EINVAL: anything else. */
 int bearer_parse(const char *header, char ret[TOKEN_SIZE]);
 
-/* names.c: is it one of ours? `port` 0: any. `extra` are the configured ones, "host" or "host:port",
- * n of them. NULL or empty text is never. */
+/* names.c: is it one of ours? `port` 0: any. `extra` are the configured ones, "host" or
+ * "host:port", n of them. NULL or empty text is never. */
 bool host_is_ours(const char *host, unsigned port, const char *const *extra, size_t n);
 /* Browsers send it; only configured ones pass ("https://console.example"), never "null". */
 bool origin_is_allowed(const char *origin, const char *const *allowed, size_t n);

@@ -200,6 +200,16 @@ static int try_default(struct client *c, struct err *err)
 	return r < 0 ? r : 1;
 }
 
+static void warn_of_clear_text(const struct client *c)
+{
+	if (c->kind != CLIENT_TCP || !*c->token || streq(c->name, "localhost") ||
+	    streq(c->name, "::1") || str_has_prefix(c->name, "127."))
+		return;
+	(void)fprintf(stderr,
+	              "brig: the token goes to %s as it is, and whoever is between can read it\n",
+	              c->name);
+}
+
 static int find(const char *host, bool default_too, struct client *ret, struct err *err)
 {
 	const char *named = host ? host : getenv("BRIG_HOST");
@@ -213,6 +223,8 @@ static int find(const char *host, bool default_too, struct client *ret, struct e
 		r = try_default(&c, err);
 	if (r >= 0 && c.kind != CLIENT_NONE)
 		r = find_token(&c, err);
+	if (r >= 0)
+		warn_of_clear_text(&c);
 	if (r < 0) {
 		client_done(&c);
 		return r;
@@ -380,9 +392,10 @@ int client_stream_event(struct client_stream *s, struct event *ret)
 
 void client_stream_close(struct client_stream *s)
 {
-	s->fd = fd_close(s->fd);
+	(void)fd_close(s->fd);
 	reply_free_fields(&s->reply);
 	event_reader_free_fields(&s->events);
+	*s = CLIENT_STREAM_INIT;
 }
 
 /* ---- what is under way, for whoever looks ---- */

@@ -18,7 +18,8 @@ static const char cancel_help[] =
 	"Example:\n"
 	"  brig cancel 5kq2\n"
 	"\n"
-	"Exit status: 0; 2 for wrong usage; 125 when brig failed, or there is no such execution.\n";
+	"Exit status: 0; 2 for wrong usage; 125 when brig failed, or there is no such execution;\n"
+	"126 when the daemon refuses.\n";
 
 static int cancel_one(struct client *c, const char *prefix, struct err *err)
 {

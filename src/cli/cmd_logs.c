@@ -22,7 +22,8 @@ static const char logs_help[] =
 	"Example:\n"
 	"  brig logs -f 5kq2\n"
 	"\n"
-	"Exit status: 0; 2 for wrong usage; 125 when brig failed, or there is no such execution.\n";
+	"Exit status: 0; 2 for wrong usage; 125 when brig failed, or there is no such execution;\n"
+	"126 when the daemon refuses.\n";
 
 static int show_what_is_there(struct follow *f, int which, struct err *err)
 {

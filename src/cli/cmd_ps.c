@@ -24,7 +24,8 @@ static const char ps_help[] =
 	"Example:\n"
 	"  brig ps -a\n"
 	"\n"
-	"Exit status: 0; 2 for wrong usage; 125 when brig failed, or there is no daemon.\n";
+	"Exit status: 0; 2 for wrong usage; 125 when brig failed, or there is no daemon;\n"
+	"126 when it refuses.\n";
 
 struct listing {
 	struct buf out;

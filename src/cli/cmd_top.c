@@ -23,7 +23,7 @@ static const char top_help[] =
 	"Usage: brig top [--once] [--json] [--host WHERE]\n"
 	"\n"
 	"Shows the executions under way, the boxes that wait for one, and how many end per "
-        "second;\n"
+	"second;\n"
 	"again every two seconds, until Ctrl-C.\n"
 	"\n"
 	"      --once           show it once\n"
@@ -33,7 +33,8 @@ static const char top_help[] =
 	"Example:\n"
 	"  brig top\n"
 	"\n"
-	"Exit status: 0; 2 for wrong usage; 125 when brig failed, or there is no daemon.\n";
+	"Exit status: 0; 2 for wrong usage; 125 when brig failed, or there is no daemon;\n"
+	"126 when it refuses.\n";
 
 struct top {
 	struct client *client;

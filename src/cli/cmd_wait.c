@@ -29,7 +29,8 @@ static const char wait_help[] =
 	"\n"
 	"Exit status: of the first that did not end with 0, as \"brig run\" has it; 2 for wrong "
 	"usage;\n"
-	"125 when brig failed, or there is no such execution.\n";
+	"125 when brig failed, or there is no such execution;\n"
+	"126 when the daemon refuses.\n";
 
 static int wait_one(struct follow *f, struct err *err)
 {

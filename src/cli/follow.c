@@ -290,7 +290,6 @@ static int resume(struct follow *f, struct err *err)
 	int r;
 
 	client_stream_close(&f->stream);
-	f->stream = CLIENT_STREAM_INIT;
 	do {
 		struct pollfd p = { f->client->cancel, POLLIN, 0 };
 

@@ -284,6 +284,9 @@ static int carry_out(struct remote *m, const struct buf *body, struct result *re
 		r = follow_to_end(m, err);
 	if (r >= 0)
 		r = finish(m, res, json, err);
+	if (r < 0 && *f->id && !f->over && !*err->remedy)
+		(void)err_remedy(err, r, "the run may go on: brig wait %s; brig cancel %s", f->id,
+		                 f->id);
 	prompt_close(m->terminal);
 	return r;
 }
@@ -301,7 +304,7 @@ int remote_run(const struct run_options *o, struct client *c, struct result *res
 	if (r >= 0)
 		r = cancel_fd = open_cancel(&err);
 	c->cancel = cancel_fd;
-	follow_init(&m.follow, c, 2 * ESCAPED_MAX * o->req.limits.output_bytes + JSON_EXTRA);
+	follow_init(&m.follow, c, 2ULL * ESCAPED_MAX * o->req.limits.output_bytes + JSON_EXTRA);
 	if (r >= 0)
 		r = carry_out(&m, &body, res, json, &err);
 	follow_done(&m.follow);

@@ -131,9 +131,12 @@ static void put_base64(struct buf *out, struct str s)
 		size_t n = MIN2(s.n - i, (size_t)3);
 		uint32_t v = (uint32_t)p[i] << 16 | (n > 1 ? (uint32_t)p[i + 1] << 8 : 0) |
 		             (n > 2 ? p[i + 2] : 0);
-		char four[4] = { digits[v >> 18], digits[v >> 12 & 63],
-			         n > 1 ? digits[v >> 6 & 63] : '=', n > 2 ? digits[v & 63] : '=' };
+		char four[4] = { digits[v >> 18], digits[v >> 12 & 63], '=', '=' };
 
+		if (n > 1)
+			four[2] = digits[v >> 6 & 63];
+		if (n > 2)
+			four[3] = digits[v & 63];
 		buf_put(out, four, sizeof(four));
 	}
 }

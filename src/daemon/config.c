@@ -14,6 +14,7 @@
 #include "daemon/ours.h"
 #include "ledger/ledger.h"
 #include "policy/yaml.h"
+#include "sys/socket_path.h"
 
 /* ---- the file ---- */
 
@@ -182,21 +183,12 @@ void config_done(struct daemon_config *c)
 
 int config_default_socket(char *ret, size_t n, struct err *err)
 {
-	const char *run = env_path("XDG_RUNTIME_DIR");
-	char dir[PATH_MAX];
-	int len, r;
+	char dir[PATH_MAX], path[SOCKET_PATH_SIZE];
+	int r = ledger_default_dir(dir, sizeof(dir), err);
 
-	if (geteuid() == 0) {
-		len = snprintf(ret, n, "/run/brig/brigd.sock");
-	} else if (run) {
-		len = snprintf(ret, n, "%s/brig/brigd.sock", run);
-	} else {
-		r = ledger_default_dir(dir, sizeof(dir), err);
-		if (r < 0)
-			return r;
-		len = snprintf(ret, n, "%s/brigd.sock", dir);
-	}
-	if (len < 0 || (size_t)len >= n)
+	if (r >= 0)
+		r = socket_path_default(dir, path, err);
+	if (r >= 0 && (size_t)snprintf(ret, n, "%s", path) >= n)
 		return err_set(err, ERR_INVALID, ENAMETOOLONG, "the path of the socket");
-	return 0;
+	return r;
 }

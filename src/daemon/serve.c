@@ -13,8 +13,11 @@
 #include "daemon/lock.h"
 #include "daemon/log.h"
 #include "daemon/notify.h"
+#include "sys/cgroup.h"
 
 #define SLOW_TICK_MS 250
+#define SWEEP_MS     30000
+#define SWEEP_AGE_S  10
 #define CLOSE_TURNS  10000 /* of the loop, for its handles to go */
 
 /* ---- boxes ---- */
@@ -256,6 +259,19 @@ static void on_check(uv_check_t *h)
 		renew_pool(d);
 }
 
+/* Empty groups of launchers that were killed. Live ones have a task within milliseconds. */
+static void sweep_cgroups(void)
+{
+	const struct cgroup_env env = { .mountinfo = "/proc/self/mountinfo",
+		                        .self_cgroup = "/proc/self/cgroup",
+		                        .privileged = geteuid() == 0 };
+	struct cgroup_host host;
+
+	cgroup_host_open(&env, &host);
+	cgroup_host_sweep(&host, SWEEP_AGE_S);
+	cgroup_host_close(&host);
+}
+
 static void on_tick(uv_timer_t *h)
 {
 	struct brigd *d = h->data;
@@ -264,6 +280,10 @@ static void on_tick(uv_timer_t *h)
 	if (now - d->second_ms >= 1000 || d->drain != DRAIN_NO) {
 		d->second_ms = now;
 		api_tick(d->api);
+	}
+	if (now - d->swept_ms >= SWEEP_MS) {
+		d->swept_ms = now;
+		sweep_cgroups();
 	}
 	if (d->watchdog_ms && now - d->alive_ms >= d->watchdog_ms) {
 		d->alive_ms = now;
@@ -392,8 +412,24 @@ static void close_handle(uv_handle_t *h, void *data)
 		uv_close(h, NULL);
 }
 
+/* What looks at things that are about to go. */
+static void stop_handles(struct brigd *d)
+{
+	d->drain = DRAIN_OVER;
+	if (!d->loop.data)
+		return;
+	(void)uv_check_stop(&d->check);
+	(void)uv_timer_stop(&d->tick);
+	if (d->pipeline_poll.loop)
+		(void)uv_poll_stop(&d->pipeline_poll);
+	for (size_t i = 0; i < ELEMENTSOF(d->signals); i++)
+		if (d->signals[i].loop)
+			(void)uv_signal_stop(&d->signals[i]);
+}
+
 void brigd_close(struct brigd *d)
 {
+	stop_handles(d);
 	if (d->executor.pool)
 		pool_close(d->executor.pool); /* the last results go to the api */
 	otlp_close(d->otlp);
@@ -402,8 +438,6 @@ void brigd_close(struct brigd *d)
 	api_close(d->api);
 	pipeline_close(d->pl);
 	if (d->loop.data) {
-		for (int i = 0; i < CLOSE_TURNS && uv_run(&d->loop, UV_RUN_NOWAIT) && i < 10; i++)
-			;
 		uv_walk(&d->loop, close_handle, NULL);
 		for (int i = 0; i < CLOSE_TURNS && uv_run(&d->loop, UV_RUN_NOWAIT); i++)
 			;

@@ -42,7 +42,7 @@ struct brigd {
 	struct sender *sender;
 	struct hooks *hooks;
 	struct otlp *otlp;
-	uint64_t second_ms, alive_ms, watchdog_ms;
+	uint64_t swept_ms, second_ms, alive_ms, watchdog_ms;
 	bool fast; /* the tick comes every PIPELINE_TICK_MS */
 	enum drain_stage drain;
 	uint64_t drain_until_ms;

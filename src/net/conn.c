@@ -26,11 +26,14 @@ static void conn_free(struct conn *c)
 	free(c);
 }
 
-static bool conn_has_unread(const struct conn *c)
+/* The client was refused, or MHD gave up on it, while it was still sending. */
+static bool wants_linger(const struct conn *c)
 {
-	int n = 0;
+	int unread = 0;
 
-	return ioctl(c->fd, SIOCINQ, &n) == 0 && n > 0;
+	if (c->s->closing || !c->use) /* no use: the socket is a line's now */
+		return false;
+	return c->linger || (ioctl(c->fd, SIOCINQ, &unread) == 0 && unread > 0);
 }
 
 void conn_notify(void *cls, struct MHD_Connection *mhd, void **socket_context,
@@ -48,7 +51,7 @@ void conn_notify(void *cls, struct MHD_Connection *mhd, void **socket_context,
 	case MHD_CONNECTION_NOTIFY_CLOSED:
 		if (!c)
 			return;
-		if (!s->closing && (c->linger || conn_has_unread(c)))
+		if (wants_linger(c))
 			linger_start(c);
 		conn_free(c);
 		return;

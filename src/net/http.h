@@ -30,6 +30,7 @@ struct http_peer {
 	bool local; /* a unix socket: the ids are the kernel's word */
 	uid_t uid;
 	pid_t pid;
+	unsigned port; /* of ours that it came to; 0: a unix socket */
 	char text[64]; /* "unix:1000" or "127.0.0.1:4711", for the log */
 };
 

@@ -241,6 +241,7 @@ const char *answer_reason(unsigned status);
 /* line.c */
 void line_init(struct line *l, struct http_server *s);
 int line_open(struct line *l, int fd, struct peer_use *use);
+int line_add(struct line *l, const char *head, size_t head_n, struct blob *b, size_t tail_n);
 int line_put(struct line *l, const char *head, size_t head_n, struct blob *b, size_t tail_n);
 void line_drop_unsent(struct line *l);
 void line_due(struct line *l);

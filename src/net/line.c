@@ -6,8 +6,7 @@
 #include "net/impl.h"
 
 #define PIECES_AT_ONCE 16
-#define PIECE_COST     64        /* counted for each, so that empty ones are not free */
-#define CONTROL_BYTES  (4 * KIB) /* beyond the bound, for framing that must get out */
+#define PIECE_COST     64 /* counted for each, so that empty ones are not free */
 
 void line_init(struct line *l, struct http_server *s)
 {
@@ -70,19 +69,14 @@ static size_t piece_size(const struct piece *p)
 	return p->head_n + (p->blob ? p->blob->n : 0) + p->tail_n;
 }
 
-/* The blob is referred to, not taken. head_n is at most sizeof(piece.head). */
-int line_put(struct line *l, const char *head, size_t head_n, struct blob *b, size_t tail_n)
+/* The blob is referred to, not taken. head_n is at most sizeof(piece.head). No bound: for framing.
+ */
+int line_add(struct line *l, const char *head, size_t head_n, struct blob *b, size_t tail_n)
 {
-	size_t n = head_n + (b ? b->n : 0) + tail_n, bound = l->s->limits.stream_bytes;
 	struct piece *p;
 
-	if (!b)
-		bound += CONTROL_BYTES;
 	if (l->over)
 		return -EPIPE;
-	/* One piece of any size: whoever made it has bounded it, and this reader is not behind. */
-	if (l->queued && (n + PIECE_COST > bound || l->queued > bound - n - PIECE_COST))
-		return -ENOBUFS;
 	p = malloc(sizeof(*p));
 	if (!p)
 		return -ENOMEM;
@@ -92,9 +86,19 @@ int line_put(struct line *l, const char *head, size_t head_n, struct blob *b, si
 	p->blob = b ? blob_ref(b) : NULL;
 	*l->last = p;
 	l->last = &p->next;
-	l->queued += n + PIECE_COST;
+	l->queued += piece_size(p) + PIECE_COST;
 	line_due(l);
 	return 0;
+}
+
+/* One piece of any size: whoever made it has bounded it, and this reader is not behind. */
+int line_put(struct line *l, const char *head, size_t head_n, struct blob *b, size_t tail_n)
+{
+	size_t n = head_n + b->n + tail_n + PIECE_COST, bound = l->s->limits.stream_bytes;
+
+	if (l->queued && (n > bound || l->queued > bound - n))
+		return l->over ? -EPIPE : -ENOBUFS;
+	return line_add(l, head, head_n, b, tail_n);
 }
 
 static void drop_first(struct line *l)

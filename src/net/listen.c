@@ -117,6 +117,16 @@ static void tune_tcp(int fd)
 		                 sizeof(settings[i].value));
 }
 
+static unsigned own_port(int fd)
+{
+	union address a = { 0 };
+	socklen_t n = sizeof(a);
+
+	if (getsockname(fd, &a.any, &n) < 0)
+		return 0;
+	return ntohs(a.any.sa_family == AF_INET ? a.in.sin_port : a.in6.sin6_port);
+}
+
 static int describe(int fd, const union address *a, struct http_peer *ret, struct peer_use *ret_key)
 {
 	switch (a->any.sa_family) {
@@ -126,6 +136,7 @@ static int describe(int fd, const union address *a, struct http_peer *ret, struc
 	case AF_INET6:
 		tune_tcp(fd);
 		describe_remote(a, ret, ret_key);
+		ret->port = own_port(fd);
 		return 0;
 	default:
 		return -EAFNOSUPPORT;

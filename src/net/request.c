@@ -103,12 +103,6 @@ static enum MHD_Result queue_answer(struct http_request *r)
 	return queued;
 }
 
-static enum MHD_Result refuse(struct http_request *r, unsigned status)
-{
-	r->conn->linger = r->has_body;
-	return answer_refuse(r, status);
-}
-
 /* Refused here while the handler knows of it. */
 static void forget(struct http_request *r)
 {
@@ -135,7 +129,7 @@ static enum MHD_Result begin(struct http_request *r, const char *url, const char
 	r->phase = PHASE_BODY;
 	status = form_check(r, url, version);
 	if (status)
-		return refuse(r, status);
+		return answer_refuse(r, status);
 	conn_set_pace(r->conn, r->has_body ? PACE_BODY : PACE_NONE);
 	r->begun = true;
 	r->s->handler.begin(r->s->handler.data, r);
@@ -150,7 +144,7 @@ static enum MHD_Result begin(struct http_request *r, const char *url, const char
 	if (!status)
 		return MHD_YES;
 	forget(r);
-	return refuse(r, status);
+	return answer_refuse(r, status);
 }
 
 /* The client still sends: MHD cannot answer now. */

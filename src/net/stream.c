@@ -34,7 +34,7 @@ static void stream_flushed(struct line *l)
 static void stream_finish(struct http_stream *s)
 {
 	s->gone = NULL;
-	if (s->chunked && line_put(&s->line, "0\r\n\r\n", 5, NULL, 0) < 0)
+	if (s->chunked && line_add(&s->line, "0\r\n\r\n", 5, NULL, 0) < 0)
 		line_over(&s->line);
 	line_due(&s->line);
 }

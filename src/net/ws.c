@@ -90,7 +90,7 @@ static int put_control(struct ws *w, unsigned opcode, const char *p, size_t n)
 
 	if (n && !b)
 		return -ENOMEM;
-	r = line_put(&w->line, head, sizeof(head), b, 0);
+	r = line_add(&w->line, head, sizeof(head), b, 0);
 	blob_unref(b);
 	return r;
 }

@@ -411,6 +411,11 @@ void pool_listen(struct pool_call *call, pool_output *output, void *data)
 	call->listener_data = data;
 }
 
+bool pool_is_queued(const struct pool_call *call)
+{
+	return call->state == CALL_QUEUED;
+}
+
 void pool_cancel(struct pool *p, struct pool_call *call)
 {
 	(void)p;

@@ -78,6 +78,8 @@ void pool_fetch(struct pool_call *call, const struct jail_fetch *fetch, size_t n
 /* Output as it comes, beside what the result keeps; to be set before the next pool_turn(). */
 typedef void pool_output(void *data, bool is_stderr, const char *bytes, size_t n);
 void pool_listen(struct pool_call *call, pool_output *output, void *data);
+/* Does it still wait for a box? */
+bool pool_is_queued(const struct pool_call *call);
 /* The run is stopped; its result comes as usual. */
 void pool_cancel(struct pool *p, struct pool_call *call);
 /* Submits and turns until it is done. */

@@ -11,7 +11,7 @@
 #include "base/str.h"
 #include "daemon/config_impl.h"
 
-#define EXAMPLE "/dist/brigd.yaml"
+#define EXAMPLE "dist/brigd.yaml"
 
 static char dir[64], file[96];
 static struct daemon_config c;
@@ -249,6 +249,23 @@ Test(config, listen_may_be_given_eight_times)
 	cr_assert(strstr(err.msg, "too often"), "%s", err.msg);
 	words[(size_t)CONFIG_LISTEN_MAX * 2] = NULL;
 	cr_assert(load("# nothing\n", words) >= 0 && c.n_tcp == CONFIG_LISTEN_MAX);
+}
+
+Test(config, the_variable_holds_eight_addresses_too)
+{
+	char text[256] = "";
+	size_t n = 0;
+
+	for (int i = 0; i <= CONFIG_LISTEN_MAX; i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s127.0.0.1:%d", i ? "," : "",
+		                      7000 + i);
+	cr_assert(setenv("BRIGD_LISTEN", text, 1) == 0);
+	cr_assert(LOAD("# nothing\n") < 0 && strstr(err.msg, "BRIGD_LISTEN: at most 8"), "%s",
+	          err.msg);
+	*strrchr(text, ',') = '\0';
+	cr_assert(setenv("BRIGD_LISTEN", text, 1) == 0);
+	ACCEPT("# nothing\n");
+	cr_assert(c.n_tcp == CONFIG_LISTEN_MAX);
 }
 
 /* ---- the file ---- */
@@ -509,15 +526,24 @@ Test(config, what_is_printed_says_the_same_when_read)
 	cr_assert(strcmp(body(first), body(second)) == 0, "%s\n---\n%s", first, second);
 	cr_assert(strstr(first, "idle: 1500ms") && strstr(first, "body: 1025\n"));
 	cr_assert(strcmp(body(plain), body(first)) != 0);
+	cr_assert(streq(c.socket, "/tmp/a \"b\".sock") && c.socket_mode == 0640 && c.allow_remote);
+	cr_assert(streq(c.tcp[0], "[::1]:9") && streq(c.hosts[0], "h"));
+	cr_assert(streq(c.origins[0], "http://o") && streq(c.policy, "strict"));
+	cr_assert(streq(c.confirm, "approve") && streq(c.state_dir, "/s"));
+	cr_assert(c.drain_ms == 90000 && c.quota.concurrent == 8 && c.keep_hours == 2);
+	cr_assert(c.shapes[LANGUAGE_PYTHON].n_preload == 2 && c.shapes[LANGUAGE_PYTHON].eager);
+	cr_assert(streq(c.webhooks[0].secret_file, "/k") && !c.webhooks[0].approvals);
+	cr_assert(streq(c.otlp, "http://127.0.0.1:4318") && streq(c.log_format, "json"));
 }
 
-static char *read_example(void)
+/* Of the source tree. */
+static char *read_source(const char *name)
 {
 	const char *root = getenv("BRIG_SOURCE");
 	char path[512], *text = calloc(1, 64 * KIB);
 	FILE *f;
 
-	(void)snprintf(path, sizeof(path), "%s" EXAMPLE, root ? root : ".");
+	(void)snprintf(path, sizeof(path), "%s/%s", root ? root : ".", name);
 	f = fopen(path, "re");
 	cr_assert(f && text, "open %s", path);
 	cr_assert(fread(text, 1, 64 * KIB - 1, f) > 0);
@@ -527,7 +553,7 @@ static char *read_example(void)
 
 Test(config, the_example_is_the_defaults)
 {
-	CLEANUP_FREE char *text = read_example(), *plain = NULL, *shown = NULL;
+	CLEANUP_FREE char *text = read_source(EXAMPLE), *plain = NULL, *shown = NULL;
 
 	ACCEPT("# nothing\n");
 	print(&plain);
@@ -536,17 +562,73 @@ Test(config, the_example_is_the_defaults)
 	cr_assert(strcmp(body(plain), body(shown)) == 0, "%s\n---\n%s", plain, shown);
 }
 
-Test(config, the_example_names_every_number)
+/* "1 to 4096", as the documents write it. */
+static void range_of(const struct config_number *n, char *ret, size_t size)
 {
-	CLEANUP_FREE char *text = read_example();
-	char key[64];
+	char min[CONFIG_SHOW_SIZE], max[CONFIG_SHOW_SIZE];
+
+	config_number_show(n, n->min, min);
+	config_number_show(n, n->max, max);
+	(void)snprintf(ret, size, "%s to %s", min, max);
+}
+
+Test(config, the_example_tells_every_number_and_its_range)
+{
+	CLEANUP_FREE char *text = read_source(EXAMPLE);
+	char key[64], range[80];
 
 	for (size_t i = 0; i < config_numbers_n; i++) {
-		const char *indent = *config_numbers[i].group ? "  " : "";
+		const char *indent = *config_numbers[i].group ? "  " : "", *at, *said;
 
 		(void)snprintf(key, sizeof(key), "\n%s%s: ", indent, config_numbers[i].key);
-		cr_expect(strstr(text, key) != NULL, "%s is not there", config_numbers[i].key);
+		range_of(&config_numbers[i], range, sizeof(range));
+		at = strstr(text, key);
+		cr_assert(at != NULL, "%s is not there", config_numbers[i].key);
+		/* on its line, or in the comment above */
+		said = strstr(*indent ? at : at - 160, range);
+		cr_expect(said && said < at + 120, "%s: %s", config_numbers[i].key, range);
 	}
+}
+
+static void check_manual(const char *text, const char *group, const struct config_number *n)
+{
+	char key[64], tail[160], range[80], def[CONFIG_SHOW_SIZE];
+	const char *at, *said;
+
+	(void)snprintf(key, sizeof(key), "\n.SS %s\n", group);
+	at = strstr(text, key);
+	(void)snprintf(key, sizeof(key), "\n.B %s\n", n->key);
+	at = at ? strstr(at, key) : NULL;
+	range_of(n, range, sizeof(range));
+	config_number_show(n, n->def, def);
+	(void)snprintf(tail, sizeof(tail), "\n%s.\nDefault: %s.\n", range, def);
+	said = at ? strstr(at, tail) : NULL;
+	cr_expect(said && said < at + 160, "%s.%s: %s", group, n->key, tail);
+}
+
+Test(config, the_manual_tells_every_number_its_range_and_default)
+{
+	CLEANUP_FREE char *text = read_source("man/brigd.yaml.5");
+
+	for (size_t i = 0; i < config_numbers_n; i++)
+		check_manual(text,
+		             *config_numbers[i].group ? config_numbers[i].group : "At the top",
+		             &config_numbers[i]);
+	for (size_t i = 0; i < webhook_numbers_n; i++)
+		check_manual(text, "webhooks", &webhook_numbers[i]);
+}
+
+Test(config, help_and_manual_name_every_flag_and_variable)
+{
+	CLEANUP_FREE char *text = read_source("man/brigd.8");
+
+	for (size_t i = 0; i < config_texts_n; i++) {
+		const struct config_text *t = &config_texts[i];
+
+		cr_expect(!t->env || strstr(text, t->env), "%s", t->env);
+		cr_expect(!t->flag || strstr(config_help, t->flag), "%s", t->flag);
+	}
+	cr_expect(strstr(text, "BRIGD_CONFIG") && strstr(text, "BRIGD_LISTEN"));
 }
 
 #define LINES_MAX 400
@@ -571,7 +653,7 @@ static void enable(char **lines, size_t at)
 
 Test(config, what_the_example_has_commented_out_is_right_too)
 {
-	CLEANUP_FREE char *text = read_example();
+	CLEANUP_FREE char *text = read_source(EXAMPLE);
 	struct buf whole = BUF_INIT(64 * KIB);
 	char *lines[LINES_MAX], *save = NULL;
 	size_t n = 0, enabled = 0;
