@@ -18,6 +18,8 @@ MESON_TEST   ?=
 PYTEST       ?= tests
 SOAK_N       ?= 10000
 FUZZ_SECONDS ?= 60
+# Which of them, by name; empty: all.
+FUZZ_TARGETS ?=
 VM_SCRIPT    ?= tests/vm/jail.sh
 
 # Debian's interpreter, for that is the one which has Debian's pytest.
@@ -107,6 +109,7 @@ fuzz: ## run each fuzzer FUZZ_SECONDS (60) with clang, ASan and UBSan
 		-Db_sanitize=address,undefined -Dc_args=-fsanitize=fuzzer-no-link; \
 	targets=$$(ninja -C build-fuzz -t targets all | \
 		sed -n 's,^\(tests/fuzz_[a-z0-9_]*\): .*,\1,p'); \
+	[ -z "$(FUZZ_TARGETS)" ] || targets=$$(printf 'tests/fuzz_%s\n' $(FUZZ_TARGETS)); \
 	[ -n "$$targets" ] || { echo "fuzz: no fuzz_*.c in tests/fuzz" >&2; exit 1; }; \
 	ninja -C build-fuzz $$targets; \
 	for target in $$targets; do \

@@ -5,10 +5,12 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -85,7 +87,7 @@ static int free_port(unsigned *ret)
 
 /* ---- its processes --------------------------------------------------------------------- */
 
-/* With a small environment; it ends when we do. */
+/* With a small environment. */
 static pid_t start(const char *const *argv, int out, int log)
 {
 	static char home[300];
@@ -100,7 +102,6 @@ static pid_t start(const char *const *argv, int out, int log)
 		return -errno;
 	if (pid > 0)
 		return pid;
-	(void)prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (dup2(out, STDOUT_FILENO) < 0 || dup2(log, STDERR_FILENO) < 0)
 		_exit(125);
 	(void)execve(argv[0], (char *const *)argv, env);
@@ -141,6 +142,50 @@ static int make_token(struct service *s, const char *brigd, struct err *err)
 	return 0;
 }
 
+/* Not by PR_SET_PDEATHSIG, which brigd loses when it changes the user for a file. */
+static void be_guard(const struct service *s, int brigd, int life)
+{
+	struct pollfd end = { brigd, POLLIN, 0 };
+	char byte;
+
+	(void)signal(SIGINT, SIG_IGN);
+	(void)signal(SIGTERM, SIG_IGN);
+	while (read(life, &byte, 1) < 0 && errno == EINTR)
+		;
+	if (pidfd_send_signal(brigd, SIGTERM, NULL, 0) == 0)
+		(void)poll(&end, 1, STOP_MS);
+	(void)nftw(s->dir, remove_one, REMOVE_FDS, FTW_DEPTH | FTW_PHYS);
+}
+
+/* Ends brigd when we are killed: then the pipe, of which only we have an end, is closed. */
+static int start_guard(struct service *s, struct err *err)
+{
+	CLEANUP_FD int brigd = pidfd_open(s->pid, 0);
+	int life[2];
+
+	if (brigd < 0 || pipe2(life, O_CLOEXEC) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "a guard");
+	s->guard = fork();
+	if (s->guard == 0) {
+		(void)close(life[1]);
+		be_guard(s, brigd, life[0]);
+		_exit(0);
+	}
+	(void)close(life[0]);
+	s->life = life[1];
+	return s->guard < 0 ? err_set(err, ERR_INTERNAL, errno, "a guard") : 0;
+}
+
+static void end_guard(struct service *s)
+{
+	if (s->guard > 0) {
+		(void)kill(s->guard, SIGKILL);
+		(void)waitpid(s->guard, NULL, 0);
+	}
+	s->guard = 0;
+	s->life = fd_close(s->life);
+}
+
 static void show_log(const struct service *s)
 {
 	char text[LOG_TAIL + 1];
@@ -163,7 +208,7 @@ static int start_brigd(struct service *s, const char *brigd, struct err *err)
 	if (pid < 0)
 		return err_set(err, ERR_INTERNAL, -pid, "start %.200s", brigd);
 	s->pid = pid;
-	return 0;
+	return start_guard(s, err);
 }
 
 /* ---- until it is there ----------------------------------------------------------------- */
@@ -263,7 +308,7 @@ int service_open(struct service *s, const struct service_config *config, struct 
 {
 	int r;
 
-	*s = (struct service){ .dir = "/tmp/brig-bench-XXXXXX" };
+	*s = (struct service){ .dir = "/tmp/brig-bench-XXXXXX", .life = FD_NONE };
 	s->control = calloc(1, sizeof(*s->control));
 	if (!s->control || !mkdtemp(s->dir)) {
 		*s->dir = '\0';
@@ -321,6 +366,7 @@ static int stop(struct service *s, struct err *err)
 		return err_set(err, ERR_INTERNAL, errno, "brigd is gone");
 	r = wait_end(s->pid, &status);
 	s->pid = 0;
+	end_guard(s);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "brigd does not end");
 	if (status != 0)
@@ -339,6 +385,7 @@ int service_close(struct service *s, struct err *err)
 	free(TAKE_PTR(s->control));
 	if (s->pid > 0)
 		r = stop(s, err);
+	end_guard(s);
 	if (r < 0)
 		show_log(s);
 	if (*s->dir && nftw(s->dir, remove_one, REMOVE_FDS, FTW_DEPTH | FTW_PHYS) != 0 && r >= 0)

@@ -18,7 +18,8 @@ struct service {
 	char dir[40], socket[64], state[64], log[64];
 	char token[96];
 	unsigned port;
-	pid_t pid;
+	pid_t pid, guard;
+	int life; /* of ours, for the guard */
 	struct wire_address by_socket, by_tcp;
 	struct wire *control; /* for what is not measured */
 	struct wire_request pool;

@@ -42,6 +42,7 @@ int api_serve(struct api *api, struct pipeline *pl, struct pool *pool, struct er
 	api->pool = pool;
 	events_start(api);
 	ex_resume_all(api);
+	approvers_retell(api);
 	return 0;
 }
 

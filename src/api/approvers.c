@@ -400,6 +400,18 @@ void approvers_row(struct api *api, const struct ledger_row *row)
 	observe(api, &a, question);
 }
 
+static int retell(void *data, const struct approval *a)
+{
+	observe(data, a, true);
+	return 0;
+}
+
+void approvers_retell(struct api *api)
+{
+	if (api->config.observer.approval)
+		(void)confirm_each(pipeline_ledger(api->pl), false, retell, api, NULL);
+}
+
 void approvers_close(struct api *api)
 {
 	while (api->approvers)

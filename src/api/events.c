@@ -180,6 +180,8 @@ void events_tail(struct api *api)
 	struct listener *next;
 	uint64_t now = clock_ms();
 
+	if (!wanted(api))
+		api->moved = false;
 	if (!wanted(api) || (!api->moved && now - api->tail_ms < TAIL_MS))
 		return;
 	api->tail_ms = now;

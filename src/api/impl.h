@@ -179,6 +179,8 @@ void events_heartbeat(struct api *api, uint64_t now);
 void events_close(struct api *api);
 /* approvers.c */
 void approvers_row(struct api *api, const struct ledger_row *row);
+/* After a restart: the observer hears of the questions that still wait. */
+void approvers_retell(struct api *api);
 void approvers_close(struct api *api);
 /* Answers a question: JSON in, the approval out. */
 int approval_decide(struct api *api, const struct principal *who, const char *id, struct str json,

@@ -301,7 +301,7 @@ static void on_pipeline(uv_poll_t *h, int status, int events)
 
 static void reload(struct brigd *d)
 {
-	struct daemon_config fresh, old = d->config;
+	struct daemon_config fresh = { 0 }, old = d->config;
 	struct api_config settings;
 	struct err err = { 0 };
 
@@ -309,14 +309,17 @@ static void reload(struct brigd *d)
 	if (config_load(d->argc, d->argv, &fresh, &err) < 0 ||
 	    pipeline_reload(d->pl, fresh.policy, &err) < 0) {
 		log_err(LOG_LEVEL_ERROR, &err, "reload: everything stays as it was");
-		if (fresh.arena.blocks)
-			config_done(&fresh);
+		config_done(&fresh);
 	} else {
 		d->config = fresh;
 		api_settings(d, &settings);
 		api_reload(d->api, &settings);
 		log_open(fresh.log_format, fresh.log_level);
-		config_done(&old);
+		if (d->reloaded)
+			config_done(&old);
+		else
+			d->first = old; /* webhooks and boxes have texts of it */
+		d->reloaded = true;
 		log_line(LOG_LEVEL_INFO, "reloaded; sockets, boxes and webhooks stay as they are");
 	}
 	notify_ready();
@@ -447,4 +450,6 @@ void brigd_close(struct brigd *d)
 		(void)unlink(d->socket);
 	d->lock = fd_close(d->lock);
 	config_done(&d->config);
+	if (d->reloaded)
+		config_done(&d->first);
 }

@@ -24,7 +24,8 @@ enum drain_stage {
 struct brigd {
 	int argc;
 	char **argv;
-	struct daemon_config config;
+	struct daemon_config config, first; /* first: as it was before any reload */
+	bool reloaded;
 	char state_dir[4096], socket[4096], brig[4096];
 	int lock;
 	uv_loop_t loop;

@@ -84,19 +84,16 @@ Test(http_stream, reader_that_shuts_its_sending_side_has_left)
 
 Test(http_stream, slow_reader_is_dropped_at_the_bound)
 {
-	struct blob *b = blob_new(NULL, 0);
 	char *large = calloc(1, 100000);
+	struct blob *b = blob_new(large, 100000);
 	int fd = open_stream(GET("/stream")), r = 0, n = 0;
 
-	blob_unref(b);
-	b = blob_new(large, 100000);
 	for (; n < 100 && r == 0; n++) {
 		r = http_stream_put(stream, b);
 		turn();
 	}
 	cr_expect_eq(r, -ENOBUFS);
 	cr_expect(n > 10 && n < 40, "%d", n);
-	cr_expect_eq(b->refs > 1, true);
 	UNTIL(server->counts.streams == 0);
 	cr_expect_eq(b->refs, 1u, "the queue is freed");
 	cr_expect_eq(n_stream_gone, 0);
@@ -107,26 +104,21 @@ Test(http_stream, slow_reader_is_dropped_at_the_bound)
 
 Test(http_stream, large_pieces_arrive_in_order_at_a_slow_reader)
 {
-	CLEANUP_BUF struct buf b = BUF_INIT(4 * MIB);
+	CLEANUP_BUF struct buf got = BUF_INIT(4 * MIB), want = BUF_INIT(4 * MIB);
 	int fd = open_stream(GET("/stream"));
-	char part[30000];
+	char part[30001] = { 0 };
 
 	for (int i = 0; i < 20; i++) {
 		memset(part, 'a' + i, sizeof(part) - 1);
-		part[sizeof(part) - 1] = '\0';
 		cr_assert_eq(put_text(part), 0);
+		buf_printf(&want, "%zx\r\n%s\r\n", sizeof(part) - 1, part);
 	}
+	buf_puts(&want, "0\r\n\r\n");
 	http_stream_end(stream);
-	cr_expect(get(fd, &b, NULL));
-	for (int i = 0; i < 20; i++) {
-		size_t n = 0;
-
-		for (size_t k = 0; k < b.len; k++)
-			n += k > 500 && b.data[k] == 'a' + i;
-		cr_expect(n >= sizeof(part) - 1, "piece %d: %zu", i, n);
-	}
-	cr_expect(b.len > 20 * (sizeof(part) - 1));
-	cr_expect(memcmp(b.data + b.len - 5, "0\r\n\r\n", 5) == 0);
+	cr_expect(get(fd, &got, NULL));
+	cr_assert(got.len > want.len);
+	cr_expect(memcmp(got.data + got.len - want.len, want.data, want.len) == 0);
+	cr_expect(memcmp(got.data + got.len - want.len - 4, "\r\n\r\n", 4) == 0);
 	(void)close(fd);
 }
 
