@@ -225,6 +225,10 @@ static int listen_all(struct brigd *d, struct err *err)
 	                         err);
 	int r = n;
 
+	if (n == 0 && d->config.socket && !*d->config.socket && !d->config.n_tcp)
+		return err_remedy(err,
+		                  err_set(err, ERR_INVALID, 0, "there is nothing to listen on"),
+		                  "name a socket or an address: --socket, --listen");
 	for (int i = 0; i < n && r >= 0; i++)
 		r = http_server_listen(api_http(d->api), fds[i], err);
 	if (n > 0 && r >= 0)
