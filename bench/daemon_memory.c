@@ -73,7 +73,7 @@ static int gather(const struct service *s, const char *path, bool stream, uint64
                   struct crowd *c, struct err *err)
 {
 	static const char *const anything[] = { NULL };
-	struct wire_request request;
+	struct wire_request request = { .n = 0 };
 	int r = wire_request(&s->by_socket, path, NULL, &request, err);
 
 	c->wires = calloc(n, sizeof(*c->wires));
@@ -111,7 +111,7 @@ static int hear_event(struct wire *w, uint64_t deadline, struct err *err)
 static int make_event(struct bench *b, struct service *s, struct crowd *c, struct err *err)
 {
 	uint64_t deadline = clock_ms() + EVENT_MS;
-	struct wire_request request;
+	struct wire_request request = { .n = 0 };
 	int r = service_hello(&s->by_socket, 0, &request, err);
 
 	if (r >= 0)

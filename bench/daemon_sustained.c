@@ -8,29 +8,21 @@
  */
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "apart.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/macro.h"
 #include "daemon.h"
-#include "sys/file.h"
 
 #define WORKERS_MAX 64
 #define HEALTH_MS   20
 #define HEALTH_MAX  4000 /* in a slice; 60 s have 3000 */
 #define WARM_MS     1000 /* before the first slice, not counted: the pool finds its size */
-#define REPORT_MS   60000
 #define EVENTS      64
 #define NS_PER_MS   UINT64_C(1000000)
 
@@ -44,11 +36,6 @@ struct health {
 	uint64_t n, failed;
 	struct err error;
 	uint64_t ns[HEALTH_MAX];
-};
-
-/* Microseconds of processor time. */
-struct cost {
-	double all, brigd, launcher;
 };
 
 struct client {
@@ -75,84 +62,11 @@ struct sustained {
 	struct cost cost;
 };
 
-/* ---- a process for itself -------------------------------------------------------------- */
-
-struct child {
-	pid_t pid;
-	int from;
-};
-
-/* `work` writes its report to the descriptor and is over. */
-static int start_child(struct child *ret, void (*work)(struct sustained *s, uint64_t until, int to),
-                       struct sustained *s, uint64_t until)
-{
-	int fds[2];
-
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return -errno;
-	(void)fflush(stdout);
-	ret->pid = fork();
-	if (ret->pid == 0) {
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		work(s, until, fds[1]);
-		_exit(0);
-	}
-	(void)close(fds[1]);
-	ret->from = fds[0];
-	if (ret->pid > 0)
-		return 0;
-	(void)close(fds[0]);
-	return -EAGAIN;
-}
-
-/* To its end: a report may come in pieces. */
-static int hear(const struct child *c, void *p, size_t n)
-{
-	uint64_t deadline = clock_ms() + REPORT_MS, now;
-	struct pollfd fd = { c->from, POLLIN, 0 };
-	size_t got = 0;
-
-	while (got < n && (now = clock_ms()) < deadline) {
-		ssize_t k;
-
-		if (poll(&fd, 1, (int)(deadline - now)) <= 0)
-			continue;
-		k = read(c->from, (char *)p + got, n - got);
-		if (k <= 0)
-			return -EPIPE;
-		got += (size_t)k;
-	}
-	return got == n ? 0 : -ETIMEDOUT;
-}
-
-static int end_child(struct child *c, void *p, size_t n)
-{
-	int r = hear(c, p, n);
-
-	if (r < 0)
-		(void)kill(c->pid, SIGKILL);
-	(void)waitpid(c->pid, NULL, 0);
-	(void)close(c->from);
-	return r;
-}
-
-static void write_all(int fd, const void *p, size_t n)
-{
-	size_t sent = 0;
-
-	while (sent < n) {
-		ssize_t k = write(fd, (const char *)p + sent, n - sent);
-
-		if (k <= 0)
-			return;
-		sent += (size_t)k;
-	}
-}
-
 /* ---- bare ------------------------------------------------------------------------------ */
 
-static void work_bare(struct sustained *s, uint64_t until, int to)
+static void work_bare(void *data, uint64_t until, int to)
 {
+	const struct sustained *s = data;
 	struct report rep = { 0 };
 	uint64_t begin = clock_ns();
 
@@ -171,7 +85,7 @@ static void work_bare(struct sustained *s, uint64_t until, int to)
 static int slice_bare(struct sustained *s, struct err *err)
 {
 	uint64_t until = clock_ns() + s->bench->slice_ms * NS_PER_MS;
-	struct child children[WORKERS_MAX];
+	struct child children[WORKERS_MAX] = { 0 };
 	struct report rep;
 	unsigned n = 0;
 	int r = 0, e;
@@ -233,11 +147,12 @@ static int probe(struct wire *w, const struct wire_request *request, uint64_t un
 	return r;
 }
 
-static void work_health(struct sustained *s, uint64_t until, int to)
+static void work_health(void *data, uint64_t until, int to)
 {
+	const struct sustained *s = data;
 	static struct health h;
 	static struct wire w;
-	struct wire_request request;
+	struct wire_request request = { .n = 0 };
 	int r = wire_request(&s->service->by_socket, "/health", NULL, &request, &h.error);
 
 	if (r >= 0)
@@ -344,62 +259,14 @@ static int run_clients(struct sustained *s, uint64_t until, struct err *err)
 	return r < 0 ? r : 0;
 }
 
-/* ---- processor time -------------------------------------------------------------------- */
-
-/* Of one process and its threads, dead ones included. */
-static double process_us(pid_t pid)
-{
-	char path[64], text[1024];
-	const char *p;
-	unsigned long long user = 0, kernel = 0;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (pid <= 0 || file_read(AT_FDCWD, path, text, sizeof(text)) <= 0)
-		return 0;
-	p = strrchr(text, ')');
-	for (int i = 0; p && i < 12; i++) /* ") S PARENT ..." to utime and stime */
-		p = strchr(p + 1, ' ');
-	if (p) {
-		char *end;
-
-		user = strtoull(p, &end, 10);
-		kernel = strtoull(end, NULL, 10);
-	}
-	return (double)(user + kernel) * 1e6 / (double)sysconf(_SC_CLK_TCK);
-}
-
-static double rusage_us(int who)
-{
-	struct rusage ru = { 0 };
-
-	(void)getrusage(who, &ru);
-	return (double)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1e6 +
-	       (double)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec);
-}
-
-/* All that happens but for this program and the children that it waited for: the clients. */
-static struct cost cost_now(const struct service *s)
-{
-	return (struct cost){ .all = cpu_us() - rusage_us(RUSAGE_SELF) - rusage_us(RUSAGE_CHILDREN),
-		              .brigd = process_us(s->pid),
-		              .launcher = process_us(launcher_of(s->pid)) };
-}
-
-static void cost_add(struct cost *sum, const struct cost *from, const struct cost *to)
-{
-	sum->all += to->all - from->all;
-	sum->brigd += to->brigd - from->brigd;
-	sum->launcher += to->launcher - from->launcher;
-}
-
 /* ---- slices ---------------------------------------------------------------------------- */
 
 static int slice_brigd(struct sustained *s, uint64_t ms, bool keep, struct err *err)
 {
 	size_t before = s->times.n, failed = s->times.failed;
-	struct cost from = cost_now(s->service), to;
+	struct cost from = cost_now(s->service->pid), to;
 	uint64_t begin = clock_ns(), until = begin + ms * NS_PER_MS, asked, all;
-	struct child health;
+	struct child health = { 0 };
 	int r = start_child(&health, work_health, s, until), h;
 
 	if (r < 0)
@@ -416,7 +283,7 @@ static int slice_brigd(struct sustained *s, uint64_t ms, bool keep, struct err *
 		s->times.n = before;
 		return 0;
 	}
-	to = cost_now(s->service);
+	to = cost_now(s->service->pid);
 	cost_add(&s->cost, &from, &to);
 	s->brigd.runs += s->times.n - before;
 	s->brigd.failed += s->times.failed - failed;

@@ -59,7 +59,7 @@ static int put_files(const struct service *s, const struct service_config *confi
 	               "limits:\n  idle: 10m\n" /* clients rest while others have their turn */
 	               "log:\n  level: warning\n",
 	               s->state, s->dir, s->socket, s->port, config->min, config->max,
-	               config->eager ? "true" : "false");
+	               config->eager && geteuid() == 0 ? "true" : "false");
 	return put_file(s->dir, "brigd.yaml", text, err);
 }
 
@@ -234,7 +234,7 @@ static bool is_ready(struct service *s, const struct wire_request *ready)
 static int wait_ready(struct service *s, struct err *err)
 {
 	uint64_t deadline = clock_ms() + START_MS;
-	struct wire_request ready;
+	struct wire_request ready = { .n = 0 };
 	int r = wire_request(&s->by_socket, "/ready", NULL, &ready, err);
 
 	if (r >= 0)
@@ -283,6 +283,22 @@ int service_settle(struct service *s, struct err *err)
 	}
 }
 
+/* Boxes that nobody asked for have the level of root's: a user's come with a request. */
+static int fill_pool(struct service *s, struct err *err)
+{
+	struct wire_request request = { .n = 0 };
+	int r = 0;
+
+	if (geteuid() != 0) {
+		r = service_hello(&s->by_socket, 0, &request, err);
+		if (r >= 0)
+			r = wire_ask(s->control, &request, err);
+		if (r >= 0)
+			r = check_hello(s->control, "", err);
+	}
+	return r < 0 ? r : service_settle(s, err);
+}
+
 static int set_up(struct service *s, const struct service_config *config, struct err *err)
 {
 	int r = free_port(&s->port);
@@ -300,7 +316,7 @@ static int set_up(struct service *s, const struct service_config *config, struct
 	if (r >= 0)
 		r = wait_ready(s, err);
 	if (r >= 0 && config->eager)
-		r = service_settle(s, err);
+		r = fill_pool(s, err);
 	return r;
 }
 

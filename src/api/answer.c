@@ -59,8 +59,13 @@ void answer_json(struct call *c, unsigned status, struct buf *body)
 /* "limits.memory_bytes: must be ..." names the field; n is 0 when it does not. */
 static size_t field_of(const char *msg)
 {
+	/* What is wrong with a whole document is said of its name. */
+	static const char *const documents[] = { "request: ", "answer: ", "risk: " };
 	size_t n = 0;
 
+	for (size_t i = 0; i < ELEMENTSOF(documents); i++)
+		if (str_has_prefix(msg, documents[i]))
+			return 0;
 	while (isalnum((unsigned char)msg[n]) || (msg[n] && strchr("_.[]", msg[n])))
 		n++;
 	return n && msg[n] == ':' && msg[n + 1] == ' ' ? n : 0;

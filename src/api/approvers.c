@@ -176,10 +176,11 @@ static int read_answer(struct str json, bool message, struct arena *arena, struc
 	return r;
 }
 
-static int decide(struct api *api, const struct principal *who, struct answer *a, const char *id,
-                  struct approval *ret, struct err *err)
+static int decide(struct api *api, const struct principal *who, const struct answer *a,
+                  const char *id, struct approval *ret, struct err *err)
 {
 	struct ledger *l = pipeline_ledger(api->pl);
+	struct confirm_answer x = a->x;
 	struct approval now;
 	int r;
 
@@ -188,17 +189,17 @@ static int decide(struct api *api, const struct principal *who, struct answer *a
 	if (r < 0)
 		return r;
 	/* Whatever the policy says of people: an agent is not its own supervisor. */
-	if (a->x.allow && str_has_prefix(who->actor, "token:") && streq(now.asker, who->actor))
+	if (x.allow && str_has_prefix(who->actor, "token:") && streq(now.asker, who->actor))
 		return err_remedy(err,
 		                  err_set(err, ERR_FORBIDDEN, 0,
 		                          "a token does not approve what it asked for itself"),
 		                  "somebody else answers");
-	if (a->x.scope == REMEMBER_DIGEST && !a->x.remember_ms)
-		a->x.remember_ms = now.remember_ms; /* as long as the policy permits */
-	a->x.id = now.id;
-	a->x.actor = who->actor;
-	a->x.remote = true;
-	r = confirm_answer(l, &a->x, ret, err);
+	if (x.scope == REMEMBER_DIGEST && !x.remember_ms)
+		x.remember_ms = now.remember_ms; /* as long as the policy permits */
+	x.id = now.id;
+	x.actor = who->actor;
+	x.remote = true;
+	r = confirm_answer(l, &x, ret, err);
 	api->moved = true;
 	return r;
 }

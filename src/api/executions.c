@@ -252,6 +252,8 @@ static void on_done(void *data, struct job *job)
 		(void)result_to_json(&job->result, &ex->result);
 	}
 	ex->end = job->result.state;
+	ex->unrecorded = job->result.state == RUN_SETUP_FAILED &&
+	                 str_has_prefix(job->result.error.msg, "record: ");
 	memcpy(ex->approval, job->result.approval_id, sizeof(ex->approval));
 	metric_job(api->metrics, job);
 	if (api->config.observer.ended)
@@ -373,6 +375,11 @@ void answer_result(struct call *c, struct execution *ex)
 	struct buf b = BUF_INIT(ex->result.len);
 
 	ex_unwait(c);
+	if (ex->unrecorded) {
+		answer_error(c, ERR_UNAVAILABLE, "see to the disk of the state directory",
+		             "the record cannot be written; nothing ran");
+		return;
+	}
 	buf_put(&b, ex->result.data, ex->result.len);
 	answer_named(c, ex, 200, &b);
 }

@@ -76,6 +76,7 @@ struct execution {
 	struct buf body;
 	/* of one that is over */
 	enum run_state end;
+	bool unrecorded; /* it did not run because that could not be recorded */
 	struct buf result;
 	char approval[EXECUTION_ID_SIZE];
 	/* output: [0, n) as it came; after the end perhaps the last bytes, too */

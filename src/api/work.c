@@ -20,8 +20,6 @@
 #define DOCTOR_RUN_MS  30000
 #define DOCTOR_OUT_MAX (1 * MIB)
 
-extern char **environ;
-
 struct work {
 	uv_work_t req;
 	struct call *call;
@@ -110,7 +108,7 @@ static void put_report(struct buf *out, const struct ledger_report *r)
 /* With a connection of its own: SQLite's are for one thread. */
 static int verify(void *data, struct buf *out, struct err *err)
 {
-	struct ledger_report report;
+	struct ledger_report report = { 0 };
 	struct ledger *l = NULL;
 	const char *why;
 	char id[EXECUTION_ID_SIZE];

@@ -14,7 +14,7 @@ static void sha1_block(uint32_t h[5], const uint8_t *p)
 	static const uint32_t k[] = { 0x5a827999, 0x6ed9eba1, 0x8f1bbcdc, 0xca62c1d6 };
 	uint32_t w[80], v[5];
 
-	for (unsigned i = 0; i < 16; i++)
+	for (size_t i = 0; i < 16; i++)
 		w[i] = (uint32_t)p[4 * i] << 24 | (uint32_t)p[4 * i + 1] << 16 |
 		       (uint32_t)p[4 * i + 2] << 8 | p[4 * i + 3];
 	for (unsigned i = 16; i < 80; i++)

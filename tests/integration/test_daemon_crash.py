@@ -572,12 +572,14 @@ def test_CR_15_a_zygote_dies(daemon):
         for pid in until(lambda: zygotes(daemon), "a zygote"):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-    for i in range(5):
-        r = until(lambda: daemon.execute("print(6*7)"), "an answer")
+    for _ in range(20):  # a few may be told that their box could not be made
+        r = daemon.execute("print(6*7)")
         if r["state"] == "finished":
             break
         assert r["state"] in ("setup_failed", "lost") and r["error"]["cause"], r
-    assert daemon.execute("print(6*7)")["stdout"] == "42\n"
+        time.sleep(0.2)
+    for _ in range(20):
+        assert daemon.execute("print(6*7)")["stdout"] == "42\n"
     daemon.check()
     daemon.stop()
 
@@ -587,7 +589,7 @@ def test_CR_15_all_boxes_die(daemon):
     daemon.again()
     daemon.run("before")
     which = daemon.submit(SLEEP, "shell")
-    daemon.reach(which, "running")
+    until(lambda: daemon.get("/executions/%s/output?stream=stdout" % which).body, "it runs in a box")
     for pid, name in brigd.descendants(daemon.pid):
         if name == "brig-init":
             with contextlib.suppress(ProcessLookupError):

@@ -94,7 +94,6 @@ Test(http, pipelined_requests_are_answered_in_order)
 
 Test(http, late_answer_goes_out_with_a_flush)
 {
-	CLEANUP_BUF struct buf b = BUF_INIT(4096);
 	char part[4096];
 	int fd = dial();
 	ssize_t n;
