@@ -168,6 +168,7 @@ void api_close(struct api *api)
 	if (api->http)
 		http_server_close(
 			api->http); /* gone() for whoever waits, closed() for each WebSocket */
+	works_leave(api);
 	approvers_close(api);
 	ex_free_all(api);
 	tokens_close(api->tokens);

@@ -221,13 +221,16 @@ void events_heartbeat(struct api *api, uint64_t now)
 	blob_unref(b);
 }
 
+/* A WebSocket is told to have closed when the server closes. */
 void events_close(struct api *api)
 {
-	while (api->listeners) {
-		struct listener *l = api->listeners;
+	struct listener *next;
 
-		if (l->stream)
-			http_stream_end(l->stream);
+	for (struct listener *l = api->listeners; l; l = next) {
+		next = l->next;
+		if (!l->stream)
+			continue;
+		http_stream_end(l->stream);
 		listener_free(l);
 	}
 }

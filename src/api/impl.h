@@ -28,6 +28,7 @@
 struct execution;
 struct listener;
 struct approver;
+struct work;
 
 /* One HTTP request. Freed by its answer, or when the client is gone. */
 struct call {
@@ -118,6 +119,7 @@ struct api {
 	uint64_t tail_seq, tail_ms; /* the last row that was told, and when it was looked for */
 	bool moved;                 /* rows were written since */
 	bool draining;
+	struct work *works;
 	unsigned n_works, n_watchers, n_timed; /* calls that wait until a time */
 	uint64_t started_ms, turn_ns, lag_us, pruned_ms, tokens_ms;
 	struct buf doctor; /* the last answer */
@@ -192,6 +194,8 @@ int approval_detail(struct api *api, const struct approval *a, const char *key_p
 /* work.c: something slow for a call, in a thread; fn writes JSON */
 typedef int work_fn(void *data, struct buf *out, struct err *err);
 void call_work(struct call *c, work_fn *fn, void *data, struct buf *keep, uint64_t *keep_ms);
+/* The api goes, what is under way is for nobody; all clients are gone. */
+void works_leave(struct api *api);
 
 /* The routes. */
 #define ROUTE_FN(name) void route_##name(struct api *api, struct call *c)

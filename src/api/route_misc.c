@@ -156,7 +156,7 @@ void route_ready(struct api *api, struct call *c)
 	pipeline_turn(api->pl);
 	ok = !api->draining && ledger_begin(l, &err) >= 0;
 	ledger_abort(l);
-	ok = ok && !pool_is_lost(api->pool);
+	ok = ok && !(api->pool && pool_is_lost(api->pool));
 	buf_printf(&b, "{\"status\":\"%s\"}", ok ? "ready" : "not ready");
 	answer_json(c, ok ? 200 : 503, &b);
 }

@@ -22,7 +22,8 @@
 
 struct work {
 	uv_work_t req;
-	struct call *call;
+	struct work *next;
+	struct call *call; /* NULL: the api is gone */
 	work_fn *fn;
 	void *data; /* freed at the end */
 	struct buf out, *keep;
@@ -40,12 +41,45 @@ static void in_thread(uv_work_t *req)
 		w->r = err_set(&w->err, ERR_INTERNAL, ENOMEM, "an answer");
 }
 
+static void work_free(struct work *w)
+{
+	buf_done(&w->out);
+	free(w->data);
+	free(w);
+}
+
+void works_leave(struct api *api)
+{
+	struct work *w;
+
+	while ((w = api->works)) {
+		api->works = w->next;
+		w->call->in_work = false;
+		call_end(TAKE_PTR(w->call));
+	}
+}
+
+static void unlink_work(struct api *api, struct work *w)
+{
+	struct work **at = &api->works;
+
+	while (*at && *at != w)
+		at = &(*at)->next;
+	if (*at)
+		*at = w->next;
+	api->n_works--;
+}
+
 static void after(uv_work_t *req, int status)
 {
 	struct work *w = req->data;
 	struct call *c = w->call;
 
-	c->api->n_works--;
+	if (!c) {
+		work_free(w);
+		return;
+	}
+	unlink_work(c->api, w);
 	c->in_work = false;
 	if (w->r >= 0 && w->keep && status >= 0) {
 		buf_done(w->keep);
@@ -60,9 +94,7 @@ static void after(uv_work_t *req, int status)
 	} else {
 		answer_json(c, 200, &w->out);
 	}
-	buf_done(&w->out);
-	free(w->data);
-	free(w);
+	work_free(w);
 }
 
 void call_work(struct call *c, work_fn *fn, void *data, struct buf *keep, uint64_t *keep_ms)
@@ -80,6 +112,8 @@ void call_work(struct call *c, work_fn *fn, void *data, struct buf *keep, uint64
 	w->keep_ms = keep_ms;
 	w->req.data = w;
 	c->in_work = true;
+	w->next = api->works;
+	api->works = w;
 	api->n_works++;
 	if (uv_queue_work(api->config.loop, &w->req, in_thread, after) < 0) {
 		w->r = err_set(&w->err, ERR_INTERNAL, ENOMEM, "a thread");

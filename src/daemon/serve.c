@@ -190,23 +190,34 @@ static int open_flow(struct brigd *d, struct err *err)
 
 /* ---- listeners ---- */
 
+static int listen_socket(struct brigd *d, struct err *err)
+{
+	const char *named = d->config.socket;
+	char path[sizeof(d->socket)];
+	int fd, r = 0;
+
+	if (named && !*named)
+		return 0;
+	if (named)
+		(void)snprintf(path, sizeof(path), "%s", named);
+	else
+		r = config_default_socket(path, sizeof(path), err);
+	if (r >= 0)
+		r = listen_unix(path, d->config.socket_mode, &fd, err);
+	if (r < 0)
+		return r;
+	memcpy(d->socket, path, sizeof(path)); /* it is ours: removed at the end */
+	r = http_server_listen(api_http(d->api), fd, err);
+	if (r >= 0)
+		log_line(LOG_LEVEL_INFO, "listening on %s", d->socket);
+	return r;
+}
+
 static int listen_own(struct brigd *d, bool have_tokens, struct err *err)
 {
 	const struct daemon_config *c = &d->config;
-	int fd, r = 0;
+	int fd, r = listen_socket(d, err);
 
-	if (!c->socket || *c->socket) {
-		if (c->socket)
-			(void)snprintf(d->socket, sizeof(d->socket), "%s", c->socket);
-		else
-			r = config_default_socket(d->socket, sizeof(d->socket), err);
-		if (r >= 0)
-			r = listen_unix(d->socket, c->socket_mode, &fd, err);
-		if (r >= 0)
-			r = http_server_listen(api_http(d->api), fd, err);
-		if (r >= 0)
-			log_line(LOG_LEVEL_INFO, "listening on %s", d->socket);
-	}
 	for (size_t i = 0; i < c->n_tcp && r >= 0; i++) {
 		r = listen_tcp(c->tcp[i], c->allow_remote, have_tokens, &fd, err);
 		if (r >= 0)

@@ -34,19 +34,19 @@ struct http_peer {
 	char text[64]; /* "unix:1000" or "127.0.0.1:4711", for the log */
 };
 
-struct http_limits {                /* 0: the default */
-	unsigned connections;       /* at once: 10 500 */
-	unsigned per_peer;          /* of one address or uid: 10 300 */
-	size_t header_bytes;        /* request line and headers: 16 KiB */
-	size_t body_bytes;          /* 16 MiB; begin() may lower it for a request */
-	size_t bodies_bytes;        /* of all requests together: 256 MiB */
-	unsigned idle_ms;           /* between requests, and to the first line: 60 s */
-	unsigned header_ms;         /* from the request line to the last header: 5 s */
-	unsigned body_bytes_per_s;  /* slower than this (after 5 s) is closed: 1 KiB */
-	unsigned write_ms;          /* an answer of which the client takes nothing: 30 s */
-	size_t stream_bytes;        /* that wait for a slow reader of a stream: 1 MiB */
-	size_t ws_message_bytes;    /* 1 MiB */
-	unsigned ws_ping_ms;        /* a silent peer is asked, and dropped: 30 s */
+struct http_limits {               /* 0: the default */
+	unsigned connections;      /* at once: 10 500 */
+	unsigned per_peer;         /* of one address or uid: 10 300 */
+	size_t header_bytes;       /* request line and headers: 16 KiB */
+	size_t body_bytes;         /* 16 MiB; begin() may lower it for a request */
+	size_t bodies_bytes;       /* of all requests together: 256 MiB */
+	unsigned idle_ms;          /* between requests, and to the first line: 60 s */
+	unsigned header_ms;        /* from the request line to the last header: 5 s */
+	unsigned body_bytes_per_s; /* slower than this (after 5 s) is closed: 1 KiB */
+	unsigned write_ms;         /* an answer of which the client takes nothing: 30 s */
+	size_t stream_bytes;       /* that wait for a slow reader of a stream: 1 MiB */
+	size_t ws_message_bytes;   /* 1 MiB */
+	unsigned ws_ping_ms;       /* a silent peer is asked, and dropped: 30 s */
 };
 
 struct http_handler {
@@ -69,8 +69,7 @@ struct http_header {
 };
 
 int http_server_open(struct uv_loop_s *loop, const struct http_limits *limits,
-                     const struct http_handler *handler, struct http_server **ret,
-                     struct err *err);
+                     const struct http_handler *handler, struct http_server **ret, struct err *err);
 /* Takes the listening socket (unix or TCP); closed by http_server_close(). */
 int http_server_listen(struct http_server *s, int fd, struct err *err);
 /* No new connections; answers carry "Connection: close" from now on. */
@@ -109,9 +108,9 @@ void *http_data(const struct http_request *r);
 
 /*
  * Answers. The body is taken (and emptied); NULL: none. The common headers (Content-Type,
- * Content-Length, X-Content-Type-Options: nosniff, Cache-Control: no-store, Content-Security-Policy:
- * default-src 'none'; sandbox) are added here; `type` NULL: no body. When there is no memory the
- * connection is closed.
+ * Content-Length, X-Content-Type-Options: nosniff, Cache-Control: no-store,
+ * Content-Security-Policy: default-src 'none'; sandbox) are added here; `type` NULL: no body. When
+ * there is no memory the connection is closed.
  */
 void http_answer(struct http_request *r, unsigned status, const char *type,
                  const struct http_header *headers, size_t n_headers, struct buf *body);

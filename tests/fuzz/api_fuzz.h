@@ -14,8 +14,8 @@
 
 #include "api/impl.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "exec/output.h"
-#include "net/impl.h"
 
 #define HELD_MAX   16
 #define PRINT_MAX  (512 * KIB)
@@ -27,6 +27,9 @@
 			abort();                                                                   \
 		}                                                                                  \
 	} while (0)
+
+/* net/impl.h has it; the two impl.h do not go together. */
+int http_server_adopt(struct http_server *s, int fd);
 
 static uv_loop_t loop;
 static struct api *api;
@@ -88,7 +91,7 @@ static int fake_start(struct executor *base, struct job *job, struct err *err)
 	for (int i = 0; i < 2; i++)
 		output_init(&h->out[i], job->effective.limits.output_bytes);
 	print(h, 0, job->effective.code);
-	print(h, 1, job->effective.stdin_bytes);
+	print(h, 1, job->effective.stdin_data);
 	if (!has_word(job->effective.code, "hold"))
 		fake_end(h);
 	return 0;

@@ -343,7 +343,8 @@ def test_output_that_was_dropped_is_counted(daemon):
     which = daemon.submit(code, limits={"output_bytes": 4096})
     result = daemon.result(which)
     got, dropped = whole_output(daemon, which)
-    assert dropped == result["truncated"]["stdout"] > 0, (dropped, result["truncated"])
+    # More may be kept than the result shows, never less.
+    assert 0 < dropped <= result["truncated"]["stdout"], (dropped, result["truncated"])
     assert len(got) + dropped == 106000 and got.startswith(b"aaa") and got.endswith(b"ccc"), got
 
 
@@ -879,8 +880,10 @@ def test_the_command_may_answer_as_well(asking):
 def test_one_who_waits_for_the_result_waits_for_the_answer(asking):
     with concurrent.futures.ThreadPoolExecutor(1) as threads:
         run = threads.submit(asking.execute, "echo patient", "shell")
-        approval = until(lambda: [a["id"] for a in asking.get("/approvals").json["approvals"]], "a question")[0]
-        asking.answer(approval).expect(200)
+        def question():
+            return [a["id"] for a in asking.get("/approvals").json["approvals"]
+                    if asking.get("/approvals/" + a["id"]).json["code"] == "echo patient"]
+        asking.answer(until(question, "a question")[0]).expect(200)
         assert run.result(40)["stdout"] == "patient\n"
 
 
@@ -1017,12 +1020,12 @@ def test_risk(daemon):
 def test_policy(daemon, asking):
     policies = valid("PolicyShow", asking.get("/policy").expect(200).json)["policies"]
     assert policies[-1]["name"] == "ask-all" or policies[0]["name"] == "ask-all", policies
-    rows = len(asking.rows())
+    rows, waiting = len(asking.rows()), asking.get("/approvals").json
     for body, verdict in ((asking.request("echo 1", "shell"), "confirm"),
                           (asking.request("rm -rf --no-preserve-root /", "shell"), "deny")):
         checked = valid_for("POST", "/policy/check", asking.post("/policy/check", body).expect(200).json)
         assert checked["decision"]["verdict"] == verdict, checked
-    assert len(asking.rows()) == rows and not asking.get("/approvals").json["approvals"]
+    assert len(asking.rows()) == rows and asking.get("/approvals").json == waiting
     assert daemon.post("/policy/check", daemon.request()).expect(200).json["decision"]["verdict"] == "allow"
 
 

@@ -631,8 +631,8 @@ def test_CR_15_the_sender_dies(daemon, hook):
     daemon.again()
     for i in range(3):
         daemon.run("told-%d" % i)
-        until(lambda: any(b"told-%d" % i in g for g in Hook.got) or len(Hook.got) > i, "it is told")
-        for pid in daemon.helpers("brig-send"):
+        until(lambda: len(Hook.got) > i, "it is told")
+        for pid in until(lambda: daemon.helpers("brig-send"), "a sender"):
             os.kill(pid, signal.SIGKILL)
         assert daemon.proc.poll() is None
     daemon.run("last")

@@ -26,9 +26,10 @@ LISTENER_MAX = 40 << 10
 IDLE_CONNECTION_MAX = 24 << 10
 DAEMON_MAX = 15 << 20
 SLACK = 8 << 20      # of the allocator's
-OUTPUT_MAX = 160 << 20  # the ends of three such runs and their copies as JSON
+OUTPUT_MAX = 80 << 20  # what is kept, and the copies that are made on the way
 AT_ONCE = 1000
 SOAK = int(os.environ.get("BRIG_SOAK_N", "2000"))
+POOL_FILES = 300     # descriptors of boxes that wait: their number follows the load
 FILES = 20000        # descriptors, of the tests and of the daemon
 
 
@@ -167,7 +168,7 @@ def test_many_listeners_hear_it(daemon):
              SSE + SOCKETS, opened, each / 1024, heard, (after - before) / (SSE + SOCKETS) / 1024)
         assert counts == {11}, counts
         assert SANITIZED or each <= LISTENER_MAX and after - before <= LISTENER_MAX * (SSE + SOCKETS)
-    until(lambda: daemon.fds() <= fds + 2, "its connections are closed")
+    until(lambda: daemon.fds() <= fds + POOL_FILES, "its connections are closed")
     daemon.execute("echo 1", "shell")
     daemon.stop()
 
@@ -190,7 +191,7 @@ def test_many_idle_connections_starve_nobody(daemon):
         told("%d idle connections in %.2f s, %.1f KiB each; /health took %.3f s at most", IDLE, opened, each / 1024,
              slowest)
         assert SANITIZED or each <= IDLE_CONNECTION_MAX
-    until(lambda: daemon.fds() <= fds + 2, "they are closed")
+    until(lambda: daemon.fds() <= fds + POOL_FILES, "they are closed")
     daemon.execute("echo 1", "shell")
     daemon.stop()
 
@@ -259,17 +260,17 @@ def test_much_output_does_not_stay(daemon):
     daemon.start()
     code = "head -c 100000000 /dev/zero | tr '\\0' x"
     sizes, begin = [], time.monotonic()
-    for _ in range(8):
+    for _ in range(6):
         which = daemon.submit(code, "shell", timeout_ms=60000)
         with contextlib.closing(open_deaf(daemon, "/executions/%s/events" % which)):
             result = daemon.result(which, wait_ms=60000)
         assert result["state"] in ("finished", "output_limit"), result["state"]
         assert len(result["stdout"]) <= 11 << 20 and result["truncated"]["stdout"] > 0
-        sizes.append(settle(daemon))
-    time.sleep(1.5)
-    told("100 MB of output, %d times, %.1f s: %s KiB, then %d KiB", len(sizes), time.monotonic() - begin,
-         " ".join(str(s >> 10) for s in sizes), daemon.rss() >> 10)
-    assert SANITIZED or sizes[-1] <= OUTPUT_MAX and sizes[-1] <= max(sizes[:5]) + SLACK, sizes
+        time.sleep(1.2)  # once a second what is too much is dropped
+        sizes.append(daemon.rss())
+    told("100 MB of output, %d times, %.1f s: %s KiB", len(sizes), time.monotonic() - begin,
+         " ".join(str(s >> 10) for s in sizes))
+    assert SANITIZED or max(sizes) <= OUTPUT_MAX and sizes[-1] <= max(sizes[:3]) + 2 * SLACK, sizes
     daemon.stop()
 
 

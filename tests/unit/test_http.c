@@ -219,6 +219,7 @@ static const struct wrong wrongs[] = {
 	WRONG("GET / HTTP/1.1\nHost: x\n\n", "400"),
 	WRONG("GET / HTTP/1.1\nHost: x\r\n\r\n", "400"),
 	WRONG("GET / HTTP/1.1\r\nHost: x\nA: b\r\n\r\n", "400"),
+	WRONG("GET / HTTP/1.1\r\nHost: x\nAbc: b\r\n\r\n", "400"),
 	WRONG("GET / HTTP/1.1\r\nHost: x\r\n\n", "400"),
 	WRONG("GET / HTTP/1.1\r\nHost: x\r\nA:\n\r\n", "400"),
 	WRONG("GET / HTTP/1.1\r\n" HOST "A: b\r\n c\r\n\r\n", "400"),

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 
 #include "http_case.h"
 
@@ -178,6 +180,39 @@ Test(http_limits, all_together_have_so_many_connections)
 	cr_expect_eq(server->counts.connections, 3u);
 	for (size_t i = 0; i < ELEMENTSOF(fds); i++)
 		(void)close(fds[i]);
+}
+
+/* As many descriptors as are open now. */
+static struct rlimit take_descriptors(void)
+{
+	struct rlimit before, now;
+	int lowest = fcntl(0, F_DUPFD_CLOEXEC, 0);
+
+	cr_assert(lowest >= 0 && close(lowest) == 0);
+	cr_assert(getrlimit(RLIMIT_NOFILE, &before) == 0);
+	now = (struct rlimit){ (rlim_t)lowest, before.rlim_max };
+	cr_assert(setrlimit(RLIMIT_NOFILE, &now) == 0);
+	return before;
+}
+
+Test(http_limits, without_descriptors_clients_are_turned_away_not_left_hanging)
+{
+	CLEANUP_BUF struct buf b = BUF_INIT(4096);
+	struct sockaddr_in at;
+	struct rlimit before;
+	int fd;
+
+	(void)listen_tcp(&at);
+	fd = connect_tcp(&at);
+	before = take_descriptors();
+	cr_expect(get(fd, &b, NULL));
+	cr_expect_eq(server->counts.accepted, 0u);
+	cr_expect_eq(server->counts.refused, 1u);
+	cr_assert(setrlimit(RLIMIT_NOFILE, &before) == 0);
+	(void)close(fd);
+	fd = connect_tcp(&at);
+	UNTIL(server->counts.accepted == 1);
+	(void)close(fd);
 }
 
 Test(http_limits, peer_of_tcp_has_an_address)
