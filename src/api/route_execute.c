@@ -351,6 +351,19 @@ static int list_kept(void *data, const struct kept *k)
 	return l->n >= l->limit;
 }
 
+static bool is_state(const char *name)
+{
+	static const char *const live[] = { "", "received", "waiting", "queued", "running" };
+
+	for (size_t i = 0; i < ELEMENTSOF(live); i++)
+		if (streq(name, live[i]))
+			return true;
+	for (int i = 0; i < RUN_STATE_COUNT; i++)
+		if (streq(name, run_state_name((enum run_state)i)))
+			return true;
+	return false;
+}
+
 void route_list(struct api *api, struct call *c)
 {
 	struct listing l = { .call = c, .out = BUF_INIT(JSON_ANSWER_MAX), .limit = LIST_DEFAULT };
@@ -360,6 +373,10 @@ void route_list(struct api *api, struct call *c)
 	    !query_u64(c, "after", UINT64_MAX / 2, &l.before_us) ||
 	    !query_text(c, "state", l.state, sizeof(l.state)))
 		return;
+	if (!is_state(l.state)) {
+		answer_error(c, ERR_INVALID, NULL, "state: is not known");
+		return;
+	}
 	l.limit = l.limit ? l.limit : 1;
 	l.at = api->ex.newest;
 	buf_puts(&l.out, "{\"executions\":[");
