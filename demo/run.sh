@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Show brig at work: three languages, four hostile programs, risk and policy, approval, the record, warm
-# boxes, a receipt, what the host offers.
+# boxes, the daemon, a receipt, what the host offers.
 #
 #     demo/run.sh          (or `make demo`, which builds first)
 #
@@ -9,6 +9,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 brig=${BRIG:-$PWD/out/bin/brig}
+brigd=${BRIGD:-$(dirname "$brig")/brigd}
 level=()
 wrong=0
 
@@ -59,9 +60,10 @@ fi
 
 # All that is recorded here goes to a place of its own, and away with it.
 state=$(mktemp -d) || exit 1
-trap 'rm -rf "$state"' EXIT
+daemon=
+trap '[ -z "$daemon" ] || kill "$daemon" 2>/dev/null; rm -rf "$state"' EXIT
 export BRIG_STATE_DIR=$state
-unset BRIG_POLICY
+unset BRIG_POLICY BRIG_HOST BRIG_TOKEN BRIG_TOKEN_FILE
 
 title "Which level can this host give to $(id -un 2>/dev/null || id -u)?"
 problem=$("$brig" run shell -c true </dev/null 2>&1)
@@ -220,6 +222,64 @@ sys.exit(0 if [r["value"] for r in results] == ["42", "[ 1, 4, 9 ]", None, None]
          and all(r["receipt"]["verified"] for r in results) else 1)
 END
 verdict $? "each in a box of its own, verified; with the value of the last expression and exceptions as data"
+
+# call PATH [ARGUMENT...]: one call of the daemon's API; the answer stays in $output.
+call() {
+	local path=$1
+	shift
+	output=$(curl -sS --max-time 60 --unix-socket "$state/sock" "$@" "http://localhost/api/v1$path" 2>&1)
+}
+
+# field NAME: of the last answer, as Python would print it; nothing when there is none.
+field() {
+	/usr/bin/python3 -c 'import json, sys; print(json.loads(sys.argv[1]).get(sys.argv[2]) or "")' \
+		"$output" "$1" 2>/dev/null
+}
+
+show_daemon() {
+	local json=(-H 'Content-Type: application/json') code id question
+	"$brigd" --state-dir "$state/daemon" --socket "$state/sock" --policy "$state/ask.yaml" \
+		--log-level warning &
+	daemon=$!
+	for _ in $(seq 100); do
+		call /ready
+		[[ $output != *'"ready"'* ]] || break
+		sleep 0.1
+	done
+	holds '"ready"' "brigd listens on a socket, and on nothing else"
+
+	call /execute "${json[@]}" -d '{"language": "python", "code": "print(6 * 7)", "level": "'"${level[1]:-standard}"'"}'
+	[ "$(field state) $(field stdout)" = "finished 42" ]
+	verdict $? "POST /execute: a request in, a result out: $(field state), $(field stdout)"
+
+	code='import subprocess\nsubprocess.run([\"echo\", \"started\"])'
+	call /executions "${json[@]}" -H 'Idempotency-Key: demo' \
+		-d '{"language": "python", "code": "'"$code"'", "level": "'"${level[1]:-standard}"'"}'
+	id=$(field execution_id) question=$(field approval_id)
+	[ "$(field state)" = waiting ]
+	verdict $? "POST /executions: critical code waits for a person"
+	"$brig" ps --host "unix:$state/sock" | sed 's/^/   | /'
+	call "/approvals/$question" "${json[@]}" -d '{"decision": "allow", "reason": "seen in the demo"}'
+	[ "$(field state)" = allowed ]
+	verdict $? "POST /approvals/$question: $(field state) by $(field answered_by)"
+	call "/executions/$id?wait=30000"
+	[ "$(field state) $(field stdout)" = "finished started" ]
+	verdict $? "GET /executions/$id: $(field state), $(field stdout)"
+
+	kill "$daemon"
+	wait "$daemon"
+	verdict $? "told to stop, it ended"
+	daemon=
+}
+
+title "The daemon: the same over HTTP (brigd, curl, brig ps)"
+if ! command -v curl >/dev/null; then
+	say "   skipped: curl is not installed"
+elif [ ! -x "$brigd" ]; then
+	say "   skipped: $brigd is not there"
+else
+	show_daemon
+fi
 
 title "A receipt: what was enforced"
 receipt=$("$brig" run "${level[@]}" --json python -c 'print("hello")' </dev/null 2>/dev/null)

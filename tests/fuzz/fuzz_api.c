@@ -8,9 +8,9 @@
 #include "fuzz.h"
 
 #include <ctype.h>
-#include <jansson.h>
 #include <sys/socket.h>
 
+#include "api_answers.h"
 #include "api_fuzz.h"
 
 #define GENERATION  250 /* inputs; then all begins anew */
@@ -43,115 +43,10 @@ struct client {
 
 static struct client clients[CLIENTS_MAX];
 static size_t n_clients;
-static bool ends;                        /* the daemon does, before the clients */
+static bool ends;                        /* the daemon does, at once */
+static bool drained;                     /* and when it has taken leave of all */
 static bool has_head;                    /* an answer to HEAD cannot be told from others */
 static char standing[EXECUTION_ID_SIZE]; /* an execution that waits for a person */
-
-/* ---- answers ---- */
-
-static void check_status(unsigned status, struct str head)
-{
-	static const unsigned known[] = { 100, 101, 200, 202, 400, 401, 403, 404,
-		                          405, 408, 409, 410, 413, 414, 415, 417,
-		                          421, 422, 426, 429, 431, 501, 503, 505 };
-
-	for (size_t i = 0; i < ELEMENTSOF(known); i++)
-		if (known[i] == status)
-			return;
-	(void)fprintf(stderr, "an answer that is none: %.*s\n", (int)head.n, head.p);
-	abort();
-}
-
-static void check_json(struct str body)
-{
-	json_error_t e;
-	json_t *json = json_loadb(body.p, body.n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &e);
-
-	if (!json) {
-		(void)fprintf(stderr, "%s: %.*s\n", e.text, (int)body.n, body.p);
-		abort();
-	}
-	json_decref(json);
-	MUST(!has_word(body, "\"code\":\"internal\",\"cause\":\"brigd could"));
-	MUST(!has_word(body, "\"code\":\"io\",\"cause\":\"brigd could"));
-}
-
-/* The value of a header of ours; NULL: not there. */
-static const char *header_of(struct str head, const char *name)
-{
-	const char *at = memmem(head.p, head.n, name, strlen(name));
-
-	return at ? at + strlen(name) : NULL;
-}
-
-/* Messages of the server: whole, not masked, JSON. */
-static void check_frames(struct str s)
-{
-	while (s.n >= 2) {
-		unsigned op = (unsigned char)s.p[0];
-		size_t n = (unsigned char)s.p[1], at = 2;
-
-		MUST(n < 128 && (op & 0xf0) == 0x80);
-		if (n > 125)
-			at = n == 126 ? 4 : 10;
-		if (s.n < at)
-			return;
-		if (n > 125) {
-			n = 0;
-			for (size_t i = 2; i < at; i++)
-				n = n << 8 | (unsigned char)s.p[i];
-		}
-		if (s.n - at < n)
-			return;
-		if (op == 0x81)
-			check_json((struct str){ s.p + at, n });
-		s = (struct str){ s.p + at + n, s.n - at - n };
-	}
-}
-
-/* How long the body is; SIZE_MAX: to the end of what there is. */
-static size_t check_head(unsigned status, struct str head)
-{
-	const char *length = header_of(head, "\r\nContent-Length: ");
-	size_t n = 0;
-
-	check_status(status, head);
-	if (status < 200)
-		return status == 101 ? SIZE_MAX : 0;
-	if (status < 400) /* of what is not HTTP at all libmicrohttpd tells by itself */
-		MUST(header_of(head, "\r\nX-Content-Type-Options: nosniff\r\n"));
-	if (!length)
-		return SIZE_MAX;
-	while (isdigit((unsigned char)*length))
-		n = n * 10 + (size_t)(*length++ - '0');
-	return n;
-}
-
-static void check_answers(struct str s)
-{
-	while (s.n && !has_head) {
-		const char *end = memmem(s.p, s.n, "\r\n\r\n", 4);
-		struct str head = { s.p, end ? (size_t)(end - s.p) + 4 : 0 }, body;
-		unsigned status;
-		size_t n;
-
-		if (!end)
-			return;
-		MUST(head.n > 16 && memcmp(s.p, "HTTP/1.", 7) == 0);
-		status = (unsigned)(s.p[9] - '0') * 100 + (unsigned)(s.p[10] - '0') * 10 +
-		         (unsigned)(s.p[11] - '0');
-		n = check_head(status, head);
-		body = (struct str){ s.p + head.n, s.n - head.n };
-		if (status == 101)
-			check_frames(body);
-		if (n > body.n)
-			return;
-		body.n = n;
-		if (n && header_of(head, "\r\nContent-Type: application/json\r\n"))
-			check_json(body);
-		s = (struct str){ body.p + n, s.n - head.n - n };
-	}
-}
 
 /* ---- clients ---- */
 
@@ -186,6 +81,7 @@ static bool turn(void)
 {
 	bool any = false;
 
+	(void)api_busy(api);
 	(void)uv_run(&loop, api->n_works ? UV_RUN_ONCE : UV_RUN_NOWAIT);
 	api_turn(api);
 	for (size_t i = 0; i < n_clients; i++)
@@ -221,7 +117,7 @@ static void hang_up(struct client *c)
 {
 	(void)listen_to(c);
 	c->fd = fd_close(c->fd);
-	if (buf_finish(&c->got) >= 0)
+	if (buf_finish(&c->got) >= 0 && !has_head)
 		check_answers((struct str){ c->got.data, c->got.len });
 	buf_done(&c->got);
 }
@@ -419,10 +315,20 @@ static void script_message(struct str text)
 		send_buf_all(&clients[n_clients - 1], &frame);
 }
 
+/* As the daemon does it. There is no way back from here. */
+static void take_leave(void)
+{
+	drained = true;
+	api_drain(api);
+	http_server_drain(api_http(api));
+	http_server_end_streams(api_http(api));
+}
+
 /*
  * "+", "-", "w" and a request: of one who listens, who does not, who wants a WebSocket. "m": a
- * message of the last client. Digit: that client goes. "e": what runs ends. "t": time passes. "d":
- * it drains. "q" and perhaps a request: it ends while they are all there.
+ * message of the last client. Digit: that client goes. "e": what runs ends; "c": is cancelled. "t":
+ * time passes. "r": it reads its policy again. "d": it drains; "D": to the last stream. "q" and
+ * perhaps a request: it ends while they are all there.
  */
 static void script_line(struct str line)
 {
@@ -444,8 +350,14 @@ static void script_line(struct str line)
 		fake_end_all(false);
 	else if (kind == 't')
 		api_tick(api);
+	else if (kind == 'c')
+		api_cancel_all(api);
+	else if (kind == 'r')
+		MUST(pipeline_reload(pl, policy_path, NULL) >= 0);
 	else if (kind == 'd')
 		api_drain(api);
+	else if (kind == 'D')
+		take_leave();
 	else if (isdigit((unsigned char)kind) && (size_t)(kind - '0') < n_clients)
 		hang_up(&clients[kind - '0']);
 	if (!ends)
@@ -531,7 +443,7 @@ static void begin(void)
 		daemon_stop();
 	if (!api)
 		daemon_start();
-	ends = false;
+	ends = drained = false;
 	have_a_doctor();
 	(void)need_standing();
 }
@@ -551,7 +463,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	MUST(buf_finish(&text) >= 0);
 	has_head = has_word(rest, "HEAD ");
 	run_one(data[0], (struct str){ text.data, text.len });
-	if (ends)
+	if (ends || drained)
 		daemon_stop();
 	hang_up_all();
 	if (api)

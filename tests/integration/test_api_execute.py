@@ -814,6 +814,18 @@ def test_what_is_not_there_cannot_be_answered(asking):
     asking.get("/approvals/" + NO_ID).refused(404, "not_found")
 
 
+def test_looking_holds_no_lock():
+    """Also where nothing was recorded yet and the daemon is idle: the command works beside it."""
+    with brigd.running(tcp=False) as d:
+        time.sleep(3)  # else what it does at its start would end a group that was left open
+        for method, path, body in (
+                ("GET", "/approvals/" + NO_ID, None), ("DELETE", "/approvals/" + NO_ID, None), ("GET", "/approvals", None),
+                ("POST", "/approvals/" + NO_ID, {"decision": "deny"}), ("GET", "/executions/" + NO_ID, None),
+                ("GET", "/ready", None), ("POST", "/policy/check", {"language": "shell", "code": "echo 1"})):
+            d.ask(method, path, body).expect((200, 404))
+            assert d.brig("run", "shell", "-c", "echo 1", "--policy", brigd.ALLOW, "--level", d.level) == "1\n"
+
+
 def test_a_question_expires(asking, tmp_path):
     policy = tmp_path / "soon.yaml"
     policy.write_text(ASK.read_text().replace("expires: 60s", "expires: 1s"))

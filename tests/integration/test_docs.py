@@ -12,6 +12,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MARKDOWN = sorted(ROOT.glob("*.md")) + sorted(ROOT.glob("docs/**/*.md"))
 MAN_PAGE = ROOT / "man" / "brig.1"
+MAN_PAGES = sorted(ROOT.glob("man/*.[1-9]"))
 OPTION = re.compile(r"(?<![-\w])--?[a-z][a-z-]*")
 
 
@@ -24,27 +25,27 @@ def read(*parts):
     return ROOT.joinpath(*parts).read_text(encoding="utf-8")
 
 
-def man_source():
-    """The manual page without font changes and with plain hyphens."""
-    text = MAN_PAGE.read_text(encoding="utf-8")
+def man_source(page=MAN_PAGE):
+    """A manual page without font changes and with plain hyphens."""
+    text = page.read_text(encoding="utf-8")
     return re.sub(r"\\f[A-Z]", "", text).replace("\\-", "-").replace("\\(aq", "'")
 
 
-def man_section(title):
-    found = re.search(r"^\.SH %s\n(.*?)(?=^\.SH |\Z)" % re.escape(title), man_source(), re.M | re.S)
-    assert found, "man/brig.1 has no section %s" % title
+def man_section(title, page=MAN_PAGE):
+    found = re.search(r"^\.SH %s\n(.*?)(?=^\.SH |\Z)" % re.escape(title), man_source(page), re.M | re.S)
+    assert found, "%s has no section %s" % (page.name, title)
     return found.group(1)
 
 
-def man_entries(title):
+def man_entries(title, page=MAN_PAGE):
     """Tag line -> text of each .TP in a section."""
-    parts = re.split(r"^\.TP\n", man_section(title), flags=re.M)[1:]
+    parts = re.split(r"^\.TP\n", man_section(title, page), flags=re.M)[1:]
     return dict(part.split("\n", 1) for part in parts)
 
 
-def option_entries(title):
+def option_entries(title, page=MAN_PAGE):
     """Option -> text, for every option in the tag lines of a section."""
-    return {option: text for tag, text in man_entries(title).items() for option in OPTION.findall(tag)}
+    return {option: text for tag, text in man_entries(title, page).items() for option in OPTION.findall(tag)}
 
 
 def man_options(title):
@@ -104,12 +105,25 @@ def test_man_page_has_every_option_of_doctor(brig_user):
     assert man_options("OPTIONS OF BRIG DOCTOR") == options
 
 
-@pytest.mark.parametrize("command", ["batch", "risk", "policy", "approvals", "ledger"])
+@pytest.mark.parametrize("command", ["batch", "risk", "policy", "approvals", "ledger", "token"])
 def test_man_page_has_every_option_of(brig_user, command):
     text = help_of(brig_user, command)
     options = set(OPTION.findall(text.split("\nExample")[0])) - {"-", "--"}
     assert len(options) > 5, options
     assert man_options("OPTIONS OF BRIG %s" % command.upper()) == options
+
+
+@pytest.mark.parametrize("command", ["serve", "ps", "logs", "wait", "cancel", "top", "completion"])
+def test_man_page_has_every_option_of_the_client(brig_user, command):
+    options = help_options(help_of(brig_user, command))
+    assert "--help" in options, options
+    assert man_options("OPTIONS OF BRIG %s" % command.upper()) == set(options)
+
+
+def test_every_command_has_its_options_in_the_man_page(brig_user):
+    """No command is without a section; bench is pool."""
+    sections = re.findall(r"^\.SH OPTIONS OF BRIG (\w+)$", man_source(), re.M)
+    assert sorted(name.lower() for name in sections) == sorted(commands_of(brig_user) - {"bench"})
 
 
 def test_man_page_has_the_defaults_of_batch(brig_user):
@@ -120,7 +134,7 @@ def test_man_page_has_the_defaults_of_batch(brig_user):
         assert "Default: %s.\n" % default in entries[option], (option, default)
 
 
-@pytest.mark.parametrize("command", ["risk", "policy", "approvals", "ledger"])
+@pytest.mark.parametrize("command", ["risk", "policy", "approvals", "ledger", "token"])
 def test_synopsis_has_every_verb(brig_user, command):
     """What the usage of a command offers is in the synopsis of the manual page."""
     usage = help_of(brig_user, command).split("\n\n")[0]
@@ -129,10 +143,14 @@ def test_synopsis_has_every_verb(brig_user, command):
     assert verbs and shown == verbs
 
 
+def commands_of(brig):
+    commands = set(re.findall(r"^  ([a-z]+) +\w", brig.command("--help").out.decode("utf-8"), re.M))
+    assert {"run", "risk", "ledger", "ps", "token"} <= commands
+    return commands
+
+
 def test_man_page_has_every_command(brig_user):
-    listed = brig_user.command("--help").out.decode("utf-8")
-    commands = set(re.findall(r"^  ([a-z]+) +\w", listed, re.M))
-    assert {"run", "risk", "ledger"} <= commands
+    commands = commands_of(brig_user)
     text = man_section("SYNOPSIS") + man_section("DESCRIPTION")
     assert commands == set(re.findall(r"^\.B \"?brig ([a-z]+)", text, re.M))
 
@@ -157,12 +175,17 @@ def test_man_page_has_every_key_of_a_request():
     assert {word for tag in man_entries("JSON REQUEST") for word in words(tag)} == keys
 
 
+def variables(pattern):
+    found = set()
+    for path in ROOT.glob(pattern):
+        found.update(re.findall(r'\b(?:get|is_|set_)env\w*\("(\w+)"\)', path.read_text(encoding="utf-8")))
+    return found
+
+
 def test_man_page_has_every_variable():
     """Of those that brig reads; what the code gets is another matter."""
-    read_by_brig = set()
-    for path in ROOT.glob("src/**/*.c"):
-        read_by_brig.update(re.findall(r'\bgetenv\("(\w+)"\)', path.read_text(encoding="utf-8")))
-    assert "BRIG_POLICY" in read_by_brig
+    read_by_brig = variables("src/**/*.c") - variables("src/daemon/*.c") | variables("src/cli/*.c")
+    assert {"BRIG_POLICY", "BRIG_HOST", "XDG_RUNTIME_DIR"} <= read_by_brig
     assert {word for tag in man_entries("ENVIRONMENT") for word in words(tag)} == read_by_brig
 
 
@@ -230,12 +253,110 @@ def test_man_page_has_the_version(brig_user):
     assert '"%s"' % version in MAN_PAGE.read_text(encoding="utf-8").split("\n")[1]
 
 
-def test_man_page_renders_without_warnings():
+@pytest.mark.parametrize("page", MAN_PAGES, ids=lambda page: page.name)
+def test_man_page_renders_without_warnings(page):
     if not shutil.which("groff"):
         pytest.skip("groff is not installed")
-    done = subprocess.run(["groff", "-man", "-ww", "-z", str(MAN_PAGE)], stdout=subprocess.PIPE,
+    done = subprocess.run(["groff", "-man", "-ww", "-z", str(page)], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, check=False)
     assert done.returncode == 0 and not done.stdout, done.stdout.decode()
+
+
+def test_man_pages_name_pages_that_exist():
+    """Those of brig; others are the system's."""
+    ours = {page.name for page in MAN_PAGES}
+    assert {"brig.1", "brigd.8", "brigd.yaml.5"} <= ours
+    for page in MAN_PAGES:
+        for name, number in re.findall(r"\b(brig[\w.]*)\"? \((\d)\)", man_source(page)):
+            assert "%s.%s" % (name, number) in ours, (page.name, name, number)
+
+
+# The daemon
+
+
+BRIGD_8, BRIGD_YAML_5 = ROOT / "man" / "brigd.8", ROOT / "man" / "brigd.yaml.5"
+
+
+def brigd(brig, *words_):
+    """What brigd, beside brig, prints and ends."""
+    program = pathlib.Path(brig.path).with_name("brigd")
+    done = subprocess.run([str(program), *words_], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout.decode()
+    return done.stdout.decode("utf-8")
+
+
+def test_brigds_man_page_has_every_option(brig_user):
+    options = help_options(brigd(brig_user, "--help"))
+    assert len(options) > 10, options
+    entries = option_entries("OPTIONS", BRIGD_8)
+    assert set(entries) == set(options)
+    for option, default in options.items():
+        if default and not default.startswith("/"):
+            assert "Default: %s.\n" % default in entries[option], (option, default)
+
+
+def test_brigds_man_page_has_every_variable():
+    source = read("src", "daemon", "config_set.c") + read("src", "daemon", "config.c") + \
+        read("src", "daemon", "config_flags.c")
+    named = set(re.findall(r'"(BRIGD_\w+)"', source))
+    assert {"BRIGD_CONFIG", "BRIGD_SOCKET"} <= named
+    shown = {word for tag in man_entries("ENVIRONMENT", BRIGD_8) for word in words(tag)}
+    assert {name for name in shown if name.startswith("BRIGD_")} == named
+
+
+SECTIONS = {"listen", "limits", "keep", "quota", "pool", "python", "javascript", "shell", "webhooks", "log"}
+
+
+def settings_of(text):
+    """The names of all settings in a file of them, with those of examples that are commented out (of which
+    the # is not followed by one blank, as it is in prose)."""
+    names = re.findall(r"^(?:#(?! \w))? *(?:- )?(\w+):", text, re.M)
+    inline = " ".join(re.findall(r"\{(.*?)\}", text))
+    return set(names) | set(re.findall(r"(\w+):", inline))
+
+
+def test_example_settings_are_the_defaults(brig_user, tmp_path):
+    file = tmp_path / "brigd.yaml"
+    file.write_text(read("dist", "brigd.yaml"), encoding="utf-8")
+    file.chmod(0o600)
+    shown = brigd(brig_user, "--check-config")
+    told = brigd(brig_user, "--config", str(file), "--check-config").split("\n", 1)
+    assert str(file) in told[0] and told[1] == shown
+    example = settings_of(read("dist", "brigd.yaml"))
+    assert len(settings_of(shown)) > 40 and settings_of(shown) <= example, settings_of(shown) - example
+
+
+def test_settings_page_has_every_setting():
+    example = settings_of(read("dist", "brigd.yaml"))
+    assert SECTIONS | {"socket", "secret_file", "runs_per_second"} <= example, example
+    page = man_source(BRIGD_YAML_5)
+    assert {words(tag)[0] for tag in re.findall(r"^\.TP\n(.*)$", page, re.M)} == example - SECTIONS
+    for section in SECTIONS:
+        assert re.search(r"\b%s\b" % section, page), section
+
+
+def test_units_start_what_is_installed():
+    for unit in ROOT.glob("dist/systemd/**/*.service"):
+        text = unit.read_text(encoding="utf-8")
+        assert re.search(r"^ExecStart=\S*/brigd$", text, re.M), unit
+        for name, number in re.findall(r"man:([\w.]+)\((\d)\)", text):
+            assert (ROOT / "man" / ("%s.%s" % (name, number))).exists(), (unit, name)
+
+
+def test_routes_are_those_of_the_page():
+    """Also test_openapi.py, by the daemon's own description; here by the table."""
+    table_ = re.findall(r'^\t\{ "(GET|POST|DELETE)", "([^"]+)"', read("src/api/routes.c"), re.M)
+    page = re.findall(r"^\| `(GET|POST|DELETE) ([^`?]+)", read("docs", "api.md"), re.M)
+    assert len(table_) > 20 and sorted(table_) == sorted(page)
+
+
+def test_net_page_has_the_limits_of_the_settings():
+    """Each limit of the wire, by its name in the settings."""
+    section = read("dist", "brigd.yaml").split("\nlimits:\n")[1].split("\n\n")[0]
+    settings = re.findall(r"^  (\w+):", section, re.M)
+    shown = set(re.findall(r"\(`(\w+)`", read("docs", "internals", "net.md")))
+    assert set(settings) - {"running", "queue", "acquire"} == shown
 
 
 # The README
@@ -268,7 +389,9 @@ def test_security_has_every_layer_with_its_level():
 def attack_ids():
     """The ids that a test function carries, or that a list of probes in tests/escape names."""
     ids = {"CF-12"}  # a changed date: a unit test, see test_security_names_unit_tests_that_exist()
-    for path in [*ROOT.glob("tests/escape/test_*.py"), ROOT / "tests/integration/test_approvals.py"]:
+    integration = ROOT / "tests" / "integration"
+    for path in [*ROOT.glob("tests/escape/test_*.py"), integration / "test_approvals.py",
+                 *integration.glob("test_api_*.py"), *integration.glob("test_daemon_*.py")]:
         text = path.read_text(encoding="utf-8")
         for group, number in re.findall(r"^def test_([a-zA-Z]{2})_?(\d\d)_", text, re.M):
             ids.add("%s-%s" % (group.upper(), number))

@@ -404,6 +404,7 @@ class Daemon:
 
     def environment(self):
         env = {k: v for k, v in os.environ.items() if not k.startswith(("BRIG_", "BRIGD_"))}
+        env.setdefault("ASAN_OPTIONS", "quarantine_size_mb=8")  # else memory seems to grow
         return dict(env, **self.env)
 
     def start(self, ready=True, **kw):
