@@ -63,6 +63,7 @@ static int run(struct ledger *l, const char *sql, struct err *err)
 int approvals_ready(struct ledger *l, struct err *err)
 {
 	CLEANUP_STMT sqlite3_stmt *s = NULL;
+	bool own_group = !ledger_in_group(l); /* then it ends here: who only looks writes nothing */
 	int r;
 
 	/* Asking is cheap; making it needs the write lock. */
@@ -72,7 +73,13 @@ int approvals_ready(struct ledger *l, struct err *err)
 	r = ledger_begin(l, err);
 	if (r >= 0)
 		r = run(l, table_sql, err);
-	return r < 0 ? r : run(l, index_sql, err);
+	if (r >= 0)
+		r = run(l, index_sql, err);
+	if (r >= 0 && own_group)
+		r = ledger_commit(l, LEDGER_PROCESS, err);
+	if (r < 0 && own_group)
+		ledger_abort(l);
+	return r;
 }
 
 static void get_text(sqlite3_stmt *s, int i, char *ret, size_t n)

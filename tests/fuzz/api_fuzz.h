@@ -70,6 +70,8 @@ static void fake_end(struct held *h)
 	res->err_dropped = output_dropped(&h->out[1]);
 	MUST(output_finish(&h->out[0], &res->out) >= 0);
 	MUST(output_finish(&h->out[1], &res->errout) >= 0);
+	output_done(&h->out[0]);
+	output_done(&h->out[1]);
 	res->state = job->cancelled                             ? RUN_CANCELLED
 	             : has_word(job->effective.code, "explode") ? RUN_KILLED
 	                                                        : RUN_FINISHED;
