@@ -730,7 +730,7 @@ def test_nobody_approves_his_own(asking):
     assert reply.refused(403)["code"] in ("forbidden", "denied"), reply
     assert asking.status(which)["state"] == "waiting"
     with asking.ws("/approvals/ws", token=asking.token("both")) as ws:
-        ws.send({"type": "answer", "ref": 1, "id": approval, "decision": "allow"})
+        ws.send({"type": "answer", "ref": "1", "id": approval, "decision": "allow"})
         m = ws.until(lambda m: m["type"] in ("answered", "error"))
         assert m["type"] == "error" and m["error"]["code"] in ("forbidden", "denied"), m
     assert asking.status(which)["state"] == "waiting"
@@ -851,17 +851,17 @@ def test_several_approvers_see_the_same(asking):
             m = ws.until(lambda m: m["type"] == "request" and m["approval"]["id"] == approval)
             assert m["code"] == "echo seen" and m["summary"] and m["approval"]["asker"] == "token:asker", m
             valid("Approval", m["approval"])
-        one.send({"type": "answer", "ref": {"any": ["thing"]}, "id": approval, "decision": "allow"})
+        one.send({"type": "answer", "ref": "any thing", "id": approval, "decision": "allow"})
         answered = one.until(lambda m: m["type"] == "answered")
-        assert answered["ref"] == {"any": ["thing"]} and answered["approval"]["id"] == approval, answered
-        two.send({"type": "answer", "ref": 2, "id": approval, "decision": "deny"})
+        assert answered["ref"] == "any thing" and answered["approval"]["id"] == approval, answered
+        two.send({"type": "answer", "ref": "2", "id": approval, "decision": "deny"})
         seen = {}
         while len(seen) < 2:
             m = two.message()
             if m["type"] in ("settled", "error"):
                 seen[m["type"]] = m
         assert seen["settled"]["approval"]["answered_by"] == "token:first"
-        assert seen["error"]["ref"] == 2 and seen["error"]["error"]["code"] == "conflict", seen
+        assert seen["error"]["ref"] == "2" and seen["error"]["error"]["code"] == "conflict", seen
         assert one.until(lambda m: m["type"] == "settled")["approval"]["id"] == approval
     assert asking.result(which)["stdout"] == "seen\n"
 

@@ -8,8 +8,6 @@ random kills a long test.
 """
 import collections
 import contextlib
-import errno
-import glob
 import hashlib
 import http.server
 import json
@@ -18,7 +16,6 @@ import pathlib
 import random
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -29,7 +26,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import brigd  # noqa: E402
-from brigd import API, ASK, Closed, request_bytes, until  # noqa: E402
+from brigd import API, Closed, request_bytes, until  # noqa: E402
 
 KILLS = int(os.environ.get("BRIG_KILLS", "25"))
 SEED = int(os.environ.get("BRIG_KILL_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
