@@ -692,7 +692,8 @@ def test_CR_05_a_command_beside_it_ends_nothing_of_it(daemon):
     which = daemon.submit("sleep 1; echo well", "shell")
     waits, approval = ask(daemon, "asked")
     daemon.reach(which, "running")
-    daemon.brig("run", "shell", "-c", "echo beside", "--host", "none", "--policy", daemon.policy)
+    daemon.brig("run", "shell", "-c", "echo beside", "--host", "none", "--policy", daemon.policy,
+               "--level", daemon.level)
     assert daemon.result(which)["stdout"] == "well\n"
     daemon.answer(approval).expect(200)
     assert daemon.result(waits)["stdout"] == "asked\n"
