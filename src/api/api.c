@@ -89,6 +89,7 @@ void api_turn(struct api *api)
 	if (api->n_watchers)
 		ex_note_all(api);
 	events_tail(api);
+	ex_drop_old(api);
 	http_server_flush(api->http);
 	note_lag(api, start);
 }

@@ -7,11 +7,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "api/impl.h"
 #include "base/clock.h"
 #include "risk/risk.h"
+
+#define READY_BYTES (256 * KIB) /* free where the record is */
 
 /* ---- risk and policy ---- */
 
@@ -145,6 +148,15 @@ void route_health(struct api *api, struct call *c)
 	answer_json(c, 200, &b);
 }
 
+/* A disk that is full is seen at the commit only, and that is too late to say so here. */
+static bool has_space(const char *dir)
+{
+	struct statvfs st;
+
+	return statvfs(dir, &st) == 0 && !(st.f_flag & ST_RDONLY) &&
+	       st.f_bavail * st.f_frsize >= READY_BYTES;
+}
+
 /* Could it take and record an execution now? */
 void route_ready(struct api *api, struct call *c)
 {
@@ -154,7 +166,7 @@ void route_ready(struct api *api, struct call *c)
 	bool ok;
 
 	pipeline_turn(api->pl);
-	ok = !api->draining && ledger_begin(l, &err) >= 0;
+	ok = !api->draining && has_space(ledger_dir(l)) && ledger_begin(l, &err) >= 0;
 	ledger_abort(l);
 	ok = ok && !(api->pool && pool_is_lost(api->pool));
 	buf_printf(&b, "{\"status\":\"%s\"}", ok ? "ready" : "not ready");

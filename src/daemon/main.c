@@ -3,6 +3,7 @@
 /* brigd: the daemon. Settings, then serve.c. */
 
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +14,8 @@
 #include "daemon/log.h"
 #include "daemon/serve.h"
 #include "ledger/ledger.h"
+
+#define MMAP_FROM (256 * 1024) /* bytes */
 
 static int print(struct buf *b)
 {
@@ -71,6 +74,8 @@ static int serve(struct brigd *d)
 	int r;
 
 	(void)signal(SIGPIPE, SIG_IGN);
+	/* Else one large output moves glibc's threshold up, and the next ones fragment the heap. */
+	(void)mallopt(M_MMAP_THRESHOLD, MMAP_FROM);
 	log_open(d->config.log_format, d->config.log_level);
 	find_brig(d);
 	if (d->config.state_dir)
