@@ -211,8 +211,8 @@ Test(host, anybody_elses_name_is_refused)
 		"[localhost]",
 		"%6cocalhost",
 		"localhost%00",
-		"l\xc3\xb6"
-		"calhost",
+		("l\xc3\xb6"
+		 "calhost"),
 		"\xef\xbd\x8cocalhost",
 		"brig.local",
 		"bri",
