@@ -21,7 +21,7 @@
 #include "sys/cgroup.h"
 #include "sys/sock.h"
 
-#define CLEAN_UP_MS 1000
+#define CLEAN_UP_MS 3000
 #define SEALS       (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 void box_fds_init(struct box_fds *f)

@@ -19,7 +19,7 @@
 #define LISTEN_AFTER 2     /* ms of running, then output is read as it comes */
 #define WATCH_AFTER  20    /* ms of running, then the launcher looks after the limits */
 #define NO_BOX       UINT32_MAX
-#define CLEAN_UP_MS  1000                /* for the last task of a box whose launcher died */
+#define CLEAN_UP_MS  3000                /* for the last task of a box whose launcher died */
 #define RETRY_NS     UINT64_C(200000000) /* after a failure, and so on for each in a row */
 
 enum warm_state {

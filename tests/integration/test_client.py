@@ -600,7 +600,7 @@ def test_a_reader_that_goes_away_cancels_the_run(client, fake):
     def watch(_request):
         yield_text = {"stream": "stdout", "offset": 0, "text": "y\n" * 30000}
         first = events(("output", yield_text), end=False)
-        return [first, 0.5, events(("result", result("cancelled", None))).split(b"\r\n\r\n", 1)[1]]
+        return [first, 4, events(("result", result("cancelled", None))).split(b"\r\n\r\n", 1)[1]]
 
     fake.on("GET", "/executions/%s/events" % ID, watch)
     fake.on("DELETE", "/executions/" + ID, lambda r: cancelled.append(r) or reply(200, status()))
