@@ -86,6 +86,8 @@ static void launcher_lost(struct run *r)
 	r->res->state = r->go_ns ? RUN_LOST : RUN_SETUP_FAILED;
 	r->ended = true; /* its boxes die by their parent-death signal */
 	r->phase = PHASE_OVER;
+	/* But for one that had not armed it when the launcher died: it waits for our word. */
+	(void)shutdown(r->fds.control, SHUT_WR);
 	launcher_clean_up(&r->fds);
 }
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -29,7 +30,11 @@ static void launcher_gone(struct pool *p)
 	box_end_spent(p);
 	p->lost = true;
 	(void)epoll_ctl(p->epoll, EPOLL_CTL_DEL, p->launcher.sock, NULL);
-	/* Its boxes die by their parent-death signal; what it can no longer remove, we do. */
+	/* Its boxes die by their parent-death signal, or (before it was armed) because nobody is
+	 * there to talk to; what it can no longer remove, we do. */
+	for (uint32_t i = 0; i < p->boxes_max; i++)
+		if (p->boxes[i].state != WARM_FREE)
+			(void)shutdown(p->boxes[i].control, SHUT_WR);
 	for (uint32_t i = 0; i < p->boxes_max; i++) {
 		struct box *b = &p->boxes[i];
 

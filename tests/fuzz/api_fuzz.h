@@ -47,7 +47,7 @@ static struct held held[HELD_MAX];
 
 static bool has_word(struct str s, const char *word)
 {
-	return s.n && memmem(s.p, s.n, word, strlen(word));
+	return s.p && s.n && memmem(s.p, s.n, word, strlen(word));
 }
 
 static void print(struct held *h, int stream, struct str text)
