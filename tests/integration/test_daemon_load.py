@@ -10,7 +10,6 @@ import pathlib
 import resource
 import selectors
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -33,13 +32,7 @@ POOL_FILES = 300     # descriptors of boxes that wait: their number follows the 
 FILES = 20000        # descriptors, of the tests and of the daemon
 
 
-def is_sanitized():
-    """Then memory is not its own."""
-    out = subprocess.run(["nm", "-D", brigd.BRIGD], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-    return b"__asan_" in out.stdout
-
-
-SANITIZED = is_sanitized()
+SANITIZED = brigd.SANITIZED  # then memory is not its own
 
 
 def told(text, *args):
