@@ -598,8 +598,9 @@ def test_a_reader_that_goes_away_cancels_the_run(client, fake):
     cancelled = []
 
     def watch(_request):
-        yield_text = {"stream": "stdout", "offset": 0, "text": "y\n" * 30000}
-        first = events(("output", yield_text), end=False)
+        # More than a pipe holds: writing it must find out that nobody reads.
+        texts = [{"stream": "stdout", "offset": i * 60000, "text": "y\n" * 30000} for i in range(5)]
+        first = events(*(("output", text) for text in texts), end=False)
         return [first, 4, events(("result", result("cancelled", None))).split(b"\r\n\r\n", 1)[1]]
 
     fake.on("GET", "/executions/%s/events" % ID, watch)
