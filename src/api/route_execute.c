@@ -309,6 +309,7 @@ struct listing {
 	struct buf out;
 	char state[24];
 	uint64_t limit, n, before_us;
+	uint64_t seen_us; /* the last row on disk, listed or not */
 };
 
 static void put_separator(struct listing *l, uint64_t time_us)
@@ -341,6 +342,7 @@ static int list_kept(void *data, const struct kept *k)
 {
 	struct listing *l = data;
 
+	l->seen_us = k->time_us;
 	list_newer(l, k->time_us);
 	if (l->n >= l->limit)
 		return 1;
@@ -368,6 +370,7 @@ void route_list(struct api *api, struct call *c)
 {
 	struct listing l = { .call = c, .out = BUF_INIT(JSON_ANSWER_MAX), .limit = LIST_DEFAULT };
 	struct err err = { 0 };
+	int rows;
 
 	if (!query_u64(c, "limit", LIST_MAX, &l.limit) ||
 	    !query_u64(c, "after", UINT64_MAX / 2, &l.before_us) ||
@@ -380,13 +383,21 @@ void route_list(struct api *api, struct call *c)
 	l.limit = l.limit ? l.limit : 1;
 	l.at = api->ex.newest;
 	buf_puts(&l.out, "{\"executions\":[");
-	if (kept_each(api->pl, l.before_us, KEPT_LIST_MAX, list_kept, &l, &err) < 0) {
+	rows = kept_each(api->pl, l.before_us, KEPT_LIST_MAX, list_kept, &l, &err);
+	if (rows < 0) {
 		buf_done(&l.out);
 		answer_err(c, &err);
 		return;
 	}
-	list_newer(&l, 0);
-	if (l.n == l.limit)
+	/* A page of others' rows is not the end of one's own. */
+	if (l.n < l.limit && rows == KEPT_LIST_MAX) {
+		list_newer(&l, l.seen_us);
+		if (l.n < l.limit)
+			l.before_us = l.seen_us;
+	} else {
+		list_newer(&l, 0);
+	}
+	if (l.n == l.limit || rows == KEPT_LIST_MAX)
 		buf_printf(&l.out, "],\"next\":\"%" PRIu64 "\"}", l.before_us);
 	else
 		buf_puts(&l.out, "],\"next\":null}");
