@@ -7,15 +7,18 @@ on demand and waits for a message with descriptors, which is all that brig's own
 
 import array
 import base64
+import importlib.util
 import json
 import os
 import pathlib
+import random
 import re
 import socket
 import statistics
 import struct
 import subprocess
 import time
+import warnings
 
 import pytest
 
@@ -389,10 +392,58 @@ def test_output_of_children_and_of_c(run):
     ("from __future__ import annotations\ndef f(x: y): pass\n(lambda: f.__annotations__)()",
      "{'x': 'y'}"),
     ("'\udcff'".encode("unicode-escape"), "'\\udcff'"),
+    ("(1 +\n1)", "2"), ("max(1,\n    2)", "2"), ("x = '''\nx'''", None),
+    ("'''a\nb'''", "'a\\nb'"),
+    ("x = 3 \\\n+ 4", None), ("a = 1; a", "1"), ("@str\ndef f(): pass\nlen(f) > 9", "True"),
+    ("*[1], 2", "(1, 2)"), ("x = 1\r\nx\r\n", "1"), ("x = 2\rx", "2"), ("# c\n\n3", "3"),
+    ("# coding: latin-1\nlen('\xe9')".encode("latin-1"), "1"), ("\ufeff1", "1"),
+    ("from __future__ import annotations\n1", "1"), ("if 1: pass\nelse: pass\n4", "4"),
 ])
 def test_value(run, code, value):
     done = run(code).expect(value=value)
     assert done.outputs == ([{"text/plain": value}] if value else []), done
+
+
+PIECES = (
+    "x=1", "x", "print(x)", "'''", "a", '"""b', "(", "1,", ")", "[x for x in y]", "if x:",
+    "    y", "else:", "    z", "for i in r:", "def f():", "    return 1", "@d", "class A: pass",
+    "\\", "# c", "#c \\", "x = '''a", "b'''", "f('''", "''')", "lambda: 0", "await g()", "yield",
+    "*a, b", "y := 2", "(y := 2)", "a; b", "a;", "'doc'", "not x", "-x", "[", "]", "{", "}",
+    "{1:2}", "try:", "except E:", "finally:", "\x0c", "\t", "x = \\", " 3", "import os", "del x",
+    "\x00", "é", "f'{x}'", "return", "...", "with a: b", "x: int", "x: int = 3", "print 1",
+    "match x:", " case 1: pass", "\r", "x\r\ny", "\ufeff", "from __future__ import annotations",
+    "# coding: latin-1",
+)
+
+
+def facts(code):
+    """What a code object does and where it says that it is."""
+    return (code.co_code, code.co_names, code.co_firstlineno, code.co_flags,
+            list(getattr(code, "co_positions", tuple)()),
+            [facts(c) if hasattr(c, "co_code") else repr(c) for c in code.co_consts])
+
+
+def test_the_short_way_to_the_value_is_no_other_way():
+    """Whenever the last line is compiled by itself, the tree says the same, to the column."""
+    spec = importlib.util.spec_from_file_location("runner_under_test", ZYGOTE)
+    runner = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(runner)
+    short, dice, taken = runner.compile_lines, random.Random(4), 0
+    runner.compile_lines = lambda *_args: None
+    for _ in range(8000):
+        lines = [dice.choice(PIECES) for _ in range(dice.randint(1, 6))]
+        source = ("\n".join(lines) + dice.choice(("", "\n", "\n\n", " ", "\n  ", "\n# e"))).encode()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            parts = short(source, "x.py")
+            if parts is None:
+                continue
+            taken += 1
+            tree = runner.compile_parts(source, "x.py")  # no error: or else this would not be code
+        if len(parts) > len(tree):  # comments alone
+            assert parts.pop(0).co_names == ()
+        assert [facts(c) for c in parts] == [facts(c) for c in tree], source
+    assert taken > 300
 
 
 def test_value_is_cut(run):
