@@ -13,6 +13,14 @@ struct cache_key cache_key(enum language language, struct str code)
 	return key;
 }
 
+static uint64_t tag_of(const struct cache_key *key)
+{
+	uint64_t tag;
+
+	memcpy(&tag, key->digest, sizeof(tag));
+	return tag;
+}
+
 static size_t stored_size(size_t n)
 {
 	return offsetof(struct findings, v) + n * sizeof(struct finding);
@@ -20,41 +28,54 @@ static size_t stored_size(size_t n)
 
 bool cache_get(struct cache *c, const struct cache_key *key, struct findings *ret)
 {
-	for (size_t i = 0; c->v && i < RISK_CACHE_ENTRIES; i++) {
-		struct cache_entry *e = &c->v[i];
+	struct cache_table *t = c->table;
+	uint64_t tag = tag_of(key);
 
-		if (!e->used || memcmp(&e->key, key, sizeof(*key)) != 0)
+	for (size_t i = 0; t && i < RISK_CACHE_ENTRIES; i++) {
+		if (t->tags[i] != tag || !t->used[i] || memcmp(&t->keys[i], key, sizeof(*key)) != 0)
 			continue;
-		e->used = ++c->clock;
-		memcpy(ret, e->value, stored_size(e->value->n));
+		t->used[i] = ++c->clock;
+		memcpy(ret, t->values[i], stored_size(t->values[i]->n));
 		return true;
 	}
 	return false;
 }
 
+static size_t oldest(const struct cache_table *t)
+{
+	uint64_t first = UINT64_MAX;
+	size_t at = 0;
+
+	for (size_t i = 0; i < RISK_CACHE_ENTRIES; i++)
+		first = MIN2(first, t->used[i]);
+	while (at < RISK_CACHE_ENTRIES - 1 && t->used[at] != first)
+		at++;
+	return at;
+}
+
 void cache_put(struct cache *c, const struct cache_key *key, const struct findings *value)
 {
-	struct cache_entry *oldest;
 	struct findings *copy;
+	size_t at;
 
-	if (!c->v)
-		c->v = calloc(RISK_CACHE_ENTRIES, sizeof(*c->v));
-	copy = c->v ? malloc(stored_size(value->n)) : NULL;
+	if (!c->table)
+		c->table = calloc(1, sizeof(*c->table));
+	copy = c->table ? malloc(stored_size(value->n)) : NULL;
 	if (!copy)
 		return;
 	memcpy(copy, value, stored_size(value->n));
-	oldest = c->v;
-	for (size_t i = 1; i < RISK_CACHE_ENTRIES; i++)
-		if (c->v[i].used < oldest->used)
-			oldest = &c->v[i];
-	free(oldest->value);
-	*oldest = (struct cache_entry){ .key = *key, .used = ++c->clock, .value = copy };
+	at = oldest(c->table);
+	free(c->table->values[at]);
+	c->table->values[at] = copy;
+	c->table->keys[at] = *key;
+	c->table->tags[at] = tag_of(key);
+	c->table->used[at] = ++c->clock;
 }
 
 void cache_done(struct cache *c)
 {
-	for (size_t i = 0; c->v && i < RISK_CACHE_ENTRIES; i++)
-		free(c->v[i].value);
-	free(c->v);
+	for (size_t i = 0; c->table && i < RISK_CACHE_ENTRIES; i++)
+		free(c->table->values[i]);
+	free(c->table);
 	*c = (struct cache){ 0 };
 }

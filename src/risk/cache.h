@@ -10,14 +10,16 @@ struct cache_key {
 	uint8_t digest[SHA256_SIZE];
 };
 
-struct cache_entry {
-	struct cache_key key;
-	uint64_t used;          /* 0: empty */
-	struct findings *value; /* as long as its n findings */
+/* What is searched stands apart from what is found: a search touches little memory. */
+struct cache_table {
+	uint64_t used[RISK_CACHE_ENTRIES]; /* 0: empty */
+	uint64_t tags[RISK_CACHE_ENTRIES]; /* first bytes of the keys */
+	struct cache_key keys[RISK_CACHE_ENTRIES];
+	struct findings *values[RISK_CACHE_ENTRIES]; /* each as long as its n findings */
 };
 
 struct cache {
-	struct cache_entry *v; /* RISK_CACHE_ENTRIES, made at first use */
+	struct cache_table *table; /* made at first use */
 	uint64_t clock;
 };
 

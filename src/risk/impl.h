@@ -247,6 +247,7 @@ struct grammar {
  */
 struct deadline {
 	uint64_t cpu_ns, wall_ns;
+	uint64_t early_ns; /* on the wall's clock: until then, so much cannot have been used */
 };
 
 struct deadline deadline_in(uint64_t cpu_ms);
@@ -425,6 +426,8 @@ struct str shell_line(struct pass *p, uint32_t command);
 void shell_embedded(struct pass *p, uint32_t command);
 
 /* ---- match.c, predicate.c ---- */
+
+struct str plain_text(struct pass *p, uint32_t node);
 
 /* All rules on p->tree: 0, or why it was given up. */
 int match_all(struct pass *p);

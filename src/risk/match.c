@@ -12,6 +12,16 @@
 
 #define STEPS_MAX 100000 /* of one pattern at one node */
 
+#define GUARDS_MAX 2 /* fields that are asked for by turns */
+
+/* What the node, or its children in a field, may be named; kept for the patterns that follow. */
+struct guard {
+	bool known;
+	uint16_t field;
+	struct name_bits bits;
+};
+
+/* One for all nodes: it is too large to be made for each. */
 struct matcher {
 	struct pass *p;
 	const struct query *q;
@@ -19,6 +29,7 @@ struct matcher {
 	const struct goal *goals;
 	uint32_t bound[QUERY_GOALS_MAX];
 	uint32_t steps;
+	struct guard guards[GUARDS_MAX];
 };
 
 static bool symbol_fits(const struct goal *g, const struct node *n)
@@ -39,11 +50,13 @@ static bool symbol_fits(const struct goal *g, const struct node *n)
 	return false;
 }
 
-static bool goal_fits(const struct pass *p, const struct goal *g, uint32_t at)
+static bool goal_fits(struct pass *p, const struct goal *g, uint32_t at)
 {
 	const struct node *n = node_at(p, at);
 
-	if (!symbol_fits(g, n) || (g->field && g->field != n->field))
+	if ((g->field && g->field != n->field) || !symbol_fits(g, n))
+		return false;
+	if (g->texts != TEXTS_ANY && !(g->texts & text_bit(plain_text(p, at))))
 		return false;
 	if (g->last && node_skip(p, n->next) != NO_NODE)
 		return false;
@@ -135,13 +148,6 @@ static bool match_goal(struct matcher *m, uint8_t k) // NOLINT(misc-no-recursion
 	return false;
 }
 
-/* What the node, or its child in a field, may be named; kept for the patterns that follow. */
-struct guard {
-	bool known;
-	uint16_t field;
-	struct name_bits bits;
-};
-
 static void add_command_bits(struct pass *p, uint32_t command, struct name_bits *bits)
 {
 	uint32_t views = shell_views(p, command);
@@ -154,63 +160,72 @@ static void add_command_bits(struct pass *p, uint32_t command, struct name_bits 
 	p->view = 0;
 }
 
-static void set_guard(struct pass *p, uint32_t node, uint16_t field, struct guard *g)
+static void add_node_bits(struct pass *p, uint32_t node, struct name_bits *bits)
 {
-	uint32_t c = field ? node_at(p, node)->first : node;
 	const struct names *names;
 
-	*g = (struct guard){ .known = true, .field = field };
-	while (field && c != NO_NODE && node_at(p, c)->field != field)
-		c = node_at(p, c)->next;
-	if (c == NO_NODE)
-		return;
-	if (capture_command(p, c) != NO_NODE) {
-		add_command_bits(p, capture_command(p, c), &g->bits);
+	if (capture_command(p, node) != NO_NODE) {
+		add_command_bits(p, capture_command(p, node), bits);
 		return;
 	}
-	names = resolve(p, c);
+	names = resolve(p, node);
 	for (uint32_t i = 0; i < names->n; i++)
-		name_bits_add(&g->bits, names->v[i]);
+		name_bits_add(bits, names->v[i]);
+}
+
+static void set_guard(struct pass *p, uint32_t node, uint16_t field, struct guard *g)
+{
+	*g = (struct guard){ .known = true, .field = field };
+	if (!field) {
+		add_node_bits(p, node, &g->bits);
+		return;
+	}
+	for (uint32_t c = node_at(p, node)->first; c != NO_NODE; c = node_at(p, c)->next)
+		if (node_at(p, c)->field == field)
+			add_node_bits(p, c, &g->bits);
 }
 
 static bool bits_meet(const struct name_bits *a, const struct name_bits *b)
 {
 	for (int i = 0; i < NAME_BITS / 64; i++)
 		if ((a->exact[i] & b->exact[i]) | (a->below[i] & b->below[i]) |
-		    (a->any[i] & b->any[i]))
+		    (a->any[i] & b->any[i]) | (a->inside[i] & b->inside[i]))
 			return true;
 	return false;
 }
 
-static bool guard_lets(struct pass *p, uint32_t node, const struct pattern *pattern,
-                       struct guard *g)
+static bool guard_lets(struct matcher *m, uint32_t node, const struct pattern *pattern)
 {
+	struct guard *g = m->guards;
+
 	if (!pattern->guarded)
 		return true;
+	while (g->known && g->field != pattern->guard_field && g < m->guards + GUARDS_MAX - 1)
+		g++;
 	if (!g->known || g->field != pattern->guard_field)
-		set_guard(p, node, pattern->guard_field, g);
+		set_guard(m->p, node, pattern->guard_field, g);
 	return bits_meet(&g->bits, &pattern->bits);
 }
 
-static void try_list(struct pass *p, uint32_t node, uint32_t list)
+static void try_list(struct matcher *m, uint32_t node, uint32_t list)
 {
-	const struct query *q = p->g->query;
-	struct guard guard = { 0 };
-	struct matcher m;
+	const struct query *q = m->q;
+	const struct pattern *pattern = q->patterns + q->lists[list],
+			     *end = q->patterns + q->lists[list + 1];
 
-	for (; list != NO_NODE && p->trouble == 0; list = q->patterns[list].next) {
-		const struct pattern *pattern = &q->patterns[list];
-
-		if (!guard_lets(p, node, pattern, &guard) ||
-		    !goal_fits(p, &q->goals[pattern->first], node))
+	if (pattern == end)
+		return;
+	for (size_t i = 0; i < GUARDS_MAX; i++)
+		m->guards[i].known = false;
+	for (; pattern < end && m->p->trouble == 0; pattern++) {
+		if (!guard_lets(m, node, pattern) ||
+		    !goal_fits(m->p, &q->goals[pattern->first], node))
 			continue;
-		m.p = p;
-		m.q = q;
-		m.pattern = pattern;
-		m.goals = &q->goals[pattern->first];
-		m.steps = 0;
-		m.bound[0] = node;
-		(void)match_goal(&m, 1);
+		m->pattern = pattern;
+		m->goals = &q->goals[pattern->first];
+		m->steps = 0;
+		m->bound[0] = node;
+		(void)match_goal(m, 1);
 	}
 }
 
@@ -230,7 +245,7 @@ static void bind_all(struct pass *p)
 
 int match_all(struct pass *p)
 {
-	const struct query *q = p->g->query;
+	struct matcher m = { .p = p, .q = p->g->query };
 
 	p->facts = calloc(p->tree.n, sizeof(*p->facts));
 	if (!p->facts)
@@ -242,9 +257,9 @@ int match_all(struct pass *p)
 		if ((i & 127) == 127 && deadline_passed(&p->deadline))
 			p->trouble = -ETIME;
 		if (n->symbol < p->g->n_symbols)
-			try_list(p, i, q->roots[n->symbol]);
+			try_list(&m, i, n->symbol);
 		if (n->named)
-			try_list(p, i, q->any_roots);
+			try_list(&m, i, p->g->n_symbols);
 		if (n->kind == K_COMMAND)
 			shell_embedded(p, i);
 	}

@@ -3,6 +3,8 @@
 #include "risk/impl.h"
 #include "risk/query.h"
 
+#define DOTS_MAX 8 /* of a name, up to which all of its parts are looked at */
+
 static bool matches(struct pass *p, const struct predicate *pred, struct str text)
 {
 	int r = regex_match(p->g->query, pred->regex, text);
@@ -80,15 +82,29 @@ static bool name_among(struct pass *p, struct name name, const struct predicate 
 	return name_in(name, l, pred) || (strip_builtins(&name) && name_in(name, l, pred));
 }
 
+/* All that stands between the dot at `from` and a later one. */
+static void add_inside(struct name_bits *bits, struct name name, uint32_t from)
+{
+	for (uint32_t i = from + 1; i < name.n; i++)
+		if (name.p[i] == '.')
+			name_bit(bits->inside, hash_bytes(name.p + from + 1, i - from - 1));
+}
+
 static void add_bits(struct name_bits *bits, struct name name)
 {
+	uint32_t dots = 0;
+
 	name_bit(bits->exact, name.hash);
 	for (uint32_t i = 0; i < name.n; i++) {
 		if (name.p[i] != '.')
 			continue;
 		name_bit(bits->below, hash_bytes(name.p, i));
 		name_bit(bits->any, hash_bytes(name.p + i + 1, name.n - i - 1));
+		if (++dots <= DOTS_MAX)
+			add_inside(bits, name, i);
 	}
+	if (dots > DOTS_MAX)
+		memset(bits->inside, 0xff, sizeof(bits->inside));
 }
 
 void name_bits_add(struct name_bits *bits, struct name name)
@@ -131,7 +147,7 @@ static bool among(struct pass *p, struct str s, const struct predicate *pred)
 }
 
 /* An identifier by what it means, anything else as it is written. */
-static struct str plain_text(struct pass *p, uint32_t node)
+struct str plain_text(struct pass *p, uint32_t node)
 {
 	struct str s = node_text(p, node);
 

@@ -155,7 +155,6 @@ static int add_pattern(struct emit *e)
 		.rule = e->q->n_rules - 1,
 		.first = e->first,
 		.n = (uint8_t)(e->q->n_goals - e->first),
-		.next = NO_NODE,
 	};
 	return 0;
 }
@@ -404,97 +403,6 @@ static int add_rule(struct query *q, struct query_reader *in, uint32_t root)
 	return emit_patterns(q, in, root);
 }
 
-/* ---- index ---- */
-
-/* The goal whose name is asked for, if it is the root or a child that there is only one of. */
-static const struct goal *guard_goal(const struct query *q, const struct grammar *g,
-                                     const struct pattern *pattern, const struct predicate *pred)
-{
-	for (uint8_t i = 0; i < pattern->n; i++) {
-		const struct goal *goal = &q->goals[pattern->first + i];
-		uint8_t field = goal->field < g->n_fields ? g->fields[goal->field] : 0;
-
-		if (goal->capture != pred->capture)
-			continue;
-		if (i == 0)
-			return goal;
-		if (goal->parent == 0 && (field == F_FUNCTION ||
-		                          (field == F_NAME && g->lang->language == LANGUAGE_SHELL)))
-			return goal;
-	}
-	return NULL;
-}
-
-static void set_guard(const struct query *q, const struct grammar *g, struct pattern *pattern)
-{
-	const struct rule *rule = &q->rules[pattern->rule];
-
-	for (uint32_t i = rule->first; i < rule->first + rule->n; i++) {
-		const struct predicate *pred = &q->predicates[i];
-		const struct goal *goal;
-
-		if (pred->op != PRED_NAME || pred->negate)
-			continue;
-		goal = guard_goal(q, g, pattern, pred);
-		if (!goal)
-			continue;
-		pattern->guarded = true;
-		pattern->guard_field = goal == &q->goals[pattern->first] ? 0 : goal->field;
-		for (uint32_t k = pred->first; k < pred->first + pred->n; k++) {
-			const struct literal *l = &q->literals[k];
-
-			if (l->any && l->below)
-				memset(&pattern->bits, 0xff, sizeof(pattern->bits));
-			name_bit(l->any     ? pattern->bits.any
-			         : l->below ? pattern->bits.below
-			                    : pattern->bits.exact,
-			         l->hash);
-		}
-		return;
-	}
-}
-
-static void link_pattern(struct query *q, uint32_t *list, uint32_t pattern)
-{
-	while (*list != NO_NODE)
-		list = &q->patterns[*list].next;
-	*list = pattern;
-}
-
-static int index_patterns(struct query *q, const struct grammar *g, struct err *err)
-{
-	uint32_t n = q->n_patterns;
-	int r = 0;
-
-	q->any_roots = NO_NODE;
-	q->roots = malloc(g->n_symbols * sizeof(*q->roots));
-	if (!q->roots)
-		return err_set(err, ERR_INTERNAL, ENOMEM, "rules");
-	memset(q->roots, 0xff, g->n_symbols * sizeof(*q->roots));
-	for (uint32_t i = 0; i < n; i++) {
-		const struct goal *root = &q->goals[q->patterns[i].first];
-
-		set_guard(q, g, &q->patterns[i]);
-		if (root->kind == GOAL_ANY || root->kind == GOAL_NAMED)
-			link_pattern(q, &q->any_roots, i);
-		for (uint8_t k = 0; k < root->n_symbols; k++) {
-			uint32_t at = i;
-
-			if (k > 0) { /* a pattern is in one list only */
-				r = GROW(q, patterns, err);
-				if (r < 0)
-					return r;
-				at = q->n_patterns++;
-				q->patterns[at] = q->patterns[i];
-				q->patterns[at].next = NO_NODE;
-			}
-			if (root->symbols[k] < g->n_symbols)
-				link_pattern(q, &q->roots[root->symbols[k]], at);
-		}
-	}
-	return 0;
-}
-
 /* Counts over the whole text: patterns hold indices, for the arrays move while they grow. */
 int query_new(const struct grammar *g, struct str source, struct query **ret, struct err *err)
 {
@@ -520,7 +428,7 @@ int query_new(const struct grammar *g, struct str source, struct query **ret, st
 		r = r < 0 ? r : 1;
 	}
 	if (r == 0)
-		r = index_patterns(q, g, err);
+		r = query_index(q, g, err);
 	if (r < 0) {
 		query_free(q);
 		return r;
@@ -540,7 +448,7 @@ void query_free(struct query *q)
 	free(q->predicates);
 	free(q->literals);
 	free(q->regexes);
-	free(q->roots);
+	free(q->lists);
 	arena_done(&q->pool);
 	free(q);
 }

@@ -32,12 +32,23 @@ struct goal {
 	uint8_t parent, before; /* goals; NO_GOAL: none */
 	uint8_t capture;        /* NO_GOAL: none */
 	uint8_t n_symbols, n_absent;
-	bool at_once; /* follows `before`, or is the first, with no named node between */
-	bool last;    /* no named node comes after */
+	bool at_once;   /* follows `before`, or is the first, with no named node between */
+	bool last;      /* no named node comes after */
+	uint64_t texts; /* text_bit() of those that a predicate allows; TEXTS_ANY: all */
 	uint16_t field;
 	uint16_t symbols[QUERY_SYMBOLS_MAX];
 	uint16_t absent[QUERY_ABSENT_MAX];
 };
+
+#define TEXTS_ANY UINT64_MAX
+
+/* A quick no to most texts. */
+static inline uint64_t text_bit(struct str s)
+{
+	size_t first = s.n ? (uint8_t)s.p[0] : 0, last = s.n ? (uint8_t)s.p[s.n - 1] : 0;
+
+	return UINT64_C(1) << ((s.n * 7 + first + last * 3) % 64);
+}
 
 enum predicate_op {
 	PRED_EQ = 0, /* also any-of */
@@ -78,27 +89,29 @@ struct rule {
 };
 
 /*
- * Bits of hashes: a quick no to most patterns. A name sets a bit for itself, and for each of its
- * beginnings and endings at a dot.
+ * Bits of hashes: a quick no to most patterns. A name sets a bit for itself, for each of its
+ * beginnings and endings at a dot, and for what stands between two dots.
  */
 #define NAME_BITS 128
 struct name_bits {
 	uint64_t exact[NAME_BITS / 64], below[NAME_BITS / 64], any[NAME_BITS / 64];
+	uint64_t inside[NAME_BITS / 64];
 };
 
+/* What is looked at first comes first: there are hundreds, and most nodes look at many. */
 struct pattern {
-	bool guarded;          /* by what the node's child in guard_field may be named */
-	uint16_t guard_field;  /* 0: the node itself */
-	struct name_bits bits; /* of the names that the rule asks for */
+	bool guarded;         /* by what the node's children in guard_field may be named */
+	uint8_t n;            /* goals */
+	uint16_t guard_field; /* 0: the node itself */
+	uint32_t first;       /* goal */
 	uint32_t rule;
-	uint32_t first; /* goals */
-	uint8_t n;
-	uint32_t next; /* with that root symbol; NO_NODE: none */
+	struct name_bits bits; /* of the names that the rule asks for */
 };
 
 struct regex {
 	const char *source;
-	void *code; /* made at first use */
+	void *code;            /* made at first use */
+	const uint8_t *starts; /* bits: the bytes a match may begin with; NULL: any */
 };
 
 struct query {
@@ -111,8 +124,9 @@ struct query {
 	struct regex *regexes;
 	uint32_t n_rules, n_patterns, n_goals, n_predicates, n_literals, n_regexes;
 	uint32_t cap_rules, cap_patterns, cap_goals, cap_predicates, cap_literals, cap_regexes;
-	uint32_t *roots;                 /* first pattern by symbol */
-	uint32_t any_roots;              /* patterns that may begin anywhere */
+	/* Patterns from lists[s] up to lists[s + 1] begin with symbol s; those of the symbol after
+	 * the last may begin anywhere. */
+	uint32_t *lists;
 	void *match_data, *match_limits; /* of expressions, made at first use */
 };
 
@@ -123,6 +137,7 @@ static inline void name_bit(uint64_t *bits, uint32_t hash)
 }
 int query_new(const struct grammar *g, struct str source, struct query **ret, struct err *err);
 void query_free(struct query *q);
+int query_index(struct query *q, const struct grammar *g, struct err *err);
 /* 1: yes, 0: no, negative: it could not be told. */
 void regexes_free(struct query *q);
 int regex_match(struct query *q, uint32_t regex, struct str text);

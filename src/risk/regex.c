@@ -15,10 +15,25 @@ static pcre2_code *regex_code(struct regex *r)
 	PCRE2_SIZE offset;
 	int error;
 
-	if (!r->code)
-		r->code = pcre2_compile((PCRE2_SPTR)r->source, PCRE2_ZERO_TERMINATED, 0, &error,
-		                        &offset, NULL);
+	if (r->code)
+		return r->code;
+	r->code = pcre2_compile((PCRE2_SPTR)r->source, PCRE2_ZERO_TERMINATED, 0, &error, &offset,
+	                        NULL);
+	if (r->code && pcre2_pattern_info(r->code, PCRE2_INFO_FIRSTBITMAP, (void *)&r->starts) != 0)
+		r->starts = NULL;
 	return r->code;
+}
+
+/* The library looks for the same, but to call it costs more than most texts here are long. */
+static bool may_start(const uint8_t *starts, struct str text)
+{
+	for (size_t i = 0; i < text.n; i++) {
+		uint8_t c = (uint8_t)text.p[i];
+
+		if (starts[c / 8] & 1u << c % 8)
+			return true;
+	}
+	return false;
 }
 
 static bool prepare(struct query *q)
@@ -43,6 +58,8 @@ int regex_match(struct query *q, uint32_t regex, struct str text)
 
 	if (!code || !prepare(q))
 		return -ENOMEM;
+	if (q->regexes[regex].starts && !may_start(q->regexes[regex].starts, text))
+		return 0;
 	r = pcre2_match(code, (PCRE2_SPTR)(text.p ? text.p : ""), text.n, 0, 0, q->match_data,
 	                q->match_limits);
 	return r >= 0 ? 1 : r == PCRE2_ERROR_NOMATCH ? 0 : -ETIME;

@@ -167,7 +167,7 @@ static void add_path(struct pass *p, struct names *to, const struct names *of, s
 	struct names now = { 0 };
 
 	add_all(&now, of);
-	while (path.n) {
+	while (path.p && path.n) {
 		const char *dot = memchr(path.p, '.', path.n);
 		size_t n = dot ? (size_t)(dot - path.p) : path.n;
 		struct names next = { 0 };
@@ -426,18 +426,12 @@ static void resolve_kind(struct pass *p, uint32_t node, struct names *out)
 	}
 }
 
-/* RESOLVE_DEPTH bounds the recursion; what is below it stays unknown. */
-const struct names *resolve(struct pass *p, uint32_t node) // NOLINT(misc-no-recursion)
+/* Works it out and keeps it. */
+static const struct names *resolve_new(struct pass *p, uint32_t node) // NOLINT(misc-no-recursion)
 {
-	struct fact *f = node == NO_NODE ? NULL : &p->facts[node];
+	struct fact *f = &p->facts[node];
 	struct names found = { 0 };
 
-	if (!f || p->trouble || f->naming)
-		return &no_names;
-	if (f->names)
-		return f->names;
-	if (p->depth >= RESOLVE_DEPTH)
-		return &no_names;
 	f->naming = true;
 	p->depth++;
 	resolve_kind(p, node, &found);
@@ -450,4 +444,16 @@ const struct names *resolve(struct pass *p, uint32_t node) // NOLINT(misc-no-rec
 	}
 	memcpy(f->names, &found, offsetof(struct names, v) + found.n * sizeof(found.v[0]));
 	return f->names;
+}
+
+/* RESOLVE_DEPTH bounds the recursion; what is below it stays unknown. */
+const struct names *resolve(struct pass *p, uint32_t node) // NOLINT(misc-no-recursion)
+{
+	struct fact *f = node == NO_NODE ? NULL : &p->facts[node];
+
+	if (!f || p->trouble || f->naming)
+		return &no_names;
+	if (f->names)
+		return f->names;
+	return p->depth < RESOLVE_DEPTH ? resolve_new(p, node) : &no_names;
 }

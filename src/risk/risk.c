@@ -290,7 +290,9 @@ static void set_why(struct findings *out)
 
 static void put_findings(const struct hits *h, struct str code, struct findings *out)
 {
-	*out = (struct findings){ .level = MAX2(h->level, RISK_SAFE) };
+	memset(out, 0,
+	       offsetof(struct findings, v)); /* what follows is written as far as it counts */
+	out->level = MAX2(h->level, RISK_SAFE);
 	out->n = h->n;
 	out->truncated = h->truncated;
 	out->complete = h->complete;

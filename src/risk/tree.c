@@ -63,35 +63,18 @@ void grammar_done(struct grammar *g)
 	*g = (struct grammar){ 0 };
 }
 
-static int tree_add(struct pass *p, TSTreeCursor *at, uint32_t parent, uint32_t *ret)
+static int tree_grow(struct tree *t)
 {
-	struct tree *t = &p->tree;
-	TSNode n = ts_tree_cursor_current_node(at);
-	struct node *out;
+	uint32_t cap = t->cap ? t->cap * 2 : 512;
+	struct node *v;
 
-	if (t->n == t->cap) {
-		uint32_t cap = t->cap ? t->cap * 2 : 512;
-		struct node *v = realloc(t->v, cap * sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		t->v = v;
-		t->cap = cap;
-	}
-	out = &t->v[t->n];
-	*out = (struct node){
-		.symbol = ts_node_symbol(n),
-		.field = ts_tree_cursor_current_field_id(at),
-		.named = ts_node_is_named(n),
-		.parent = parent,
-		.first = NO_NODE,
-		.next = NO_NODE,
-		.start = ts_node_start_byte(n),
-		.end = ts_node_end_byte(n),
-	};
-	if (out->symbol < p->g->n_symbols)
-		out->kind = p->g->kinds[out->symbol];
-	*ret = t->n++;
+	if (t->n < t->cap)
+		return 0;
+	v = realloc(t->v, cap * sizeof(*v));
+	if (!v)
+		return -ENOMEM;
+	t->v = v;
+	t->cap = cap;
 	return 0;
 }
 
@@ -101,6 +84,7 @@ struct walk {
 	uint32_t depth;
 	uint32_t error; /* first byte that does not parse; NO_NODE: none */
 	bool excused;   /* an error was seen, whether it counts or not */
+	bool unsound;   /* there are errors somewhere: only then may tokens be missing */
 };
 
 /*
@@ -127,27 +111,42 @@ static bool is_sum(const struct pass *p, uint32_t error)
 	return false;
 }
 
+/* Member by member: a whole node put together elsewhere takes longer to copy than to make. */
+static void node_set(struct node *to, const struct pass *p, const struct walk *w, TSNode n)
+{
+	to->symbol = ts_node_symbol(n);
+	to->field = ts_tree_cursor_current_field_id(&w->at);
+	to->kind = to->symbol < p->g->n_symbols ? p->g->kinds[to->symbol] : K_OTHER;
+	to->named = ts_node_is_named(n);
+	to->parent = w->depth ? w->path[w->depth - 1] : NO_NODE;
+	to->first = NO_NODE;
+	to->next = NO_NODE;
+	to->start = ts_node_start_byte(n);
+	to->end = ts_node_end_byte(n);
+}
+
 static int walk_note(struct pass *p, struct walk *w, bool first)
 {
 	TSNode n = ts_tree_cursor_current_node(&w->at);
-	uint32_t parent = w->depth ? w->path[w->depth - 1] : NO_NODE;
-	uint32_t i;
-	int r;
+	uint32_t i = p->tree.n;
+	const struct node *node;
+	bool bad;
 
-	if (p->tree.n >= RISK_NODES_MAX)
+	if (i >= RISK_NODES_MAX)
 		return -EFBIG;
-	if ((p->tree.n & 4095) == 4095 && deadline_passed(&p->deadline))
+	if ((i & 4095) == 4095 && deadline_passed(&p->deadline))
 		return -ETIME;
-	r = tree_add(p, &w->at, parent, &i);
-	if (r < 0)
-		return r;
-	if (w->error == NO_NODE && (ts_node_is_missing(n) || ts_node_symbol(n) == (TSSymbol)-1) &&
-	    !is_sum(p, i))
-		w->error = ts_node_start_byte(n);
-	w->excused = w->excused || ts_node_is_missing(n) || ts_node_symbol(n) == (TSSymbol)-1;
-	if (parent != NO_NODE) {
+	if (tree_grow(&p->tree) < 0)
+		return -ENOMEM;
+	node_set(&p->tree.v[p->tree.n++], p, w, n);
+	node = node_at(p, i);
+	bad = node->symbol == (TSSymbol)-1 || (w->unsound && ts_node_is_missing(n));
+	if (bad && w->error == NO_NODE && !is_sum(p, i))
+		w->error = node->start;
+	w->excused = w->excused || bad;
+	if (node->parent != NO_NODE) {
 		if (first)
-			p->tree.v[parent].first = i;
+			p->tree.v[node->parent].first = i;
 		else
 			p->tree.v[w->path[w->depth]].next = i;
 	}
@@ -187,13 +186,16 @@ static uint64_t cpu_ns(void)
 
 struct deadline deadline_in(uint64_t cpu_ms)
 {
-	return (struct deadline){ cpu_ns() + cpu_ms * 1000000u,
-		                  clock_ns() + cpu_ms * WALL_FACTOR * 1000000u };
+	uint64_t now = clock_ns(), limit = cpu_ms * 1000000u;
+
+	return (struct deadline){ cpu_ns() + limit, now + limit * WALL_FACTOR, now + limit };
 }
 
 bool deadline_passed(const struct deadline *d)
 {
-	return cpu_ns() > d->cpu_ns || clock_ns() > d->wall_ns;
+	uint64_t now = clock_ns();
+
+	return now > d->early_ns && (now > d->wall_ns || cpu_ns() > d->cpu_ns);
 }
 
 /* The library counts time, and not always right: it goes on until our own clocks say no. */
@@ -210,6 +212,7 @@ static TSTree *parse_until(TSParser *parser, struct str text, const struct deadl
 int tree_parse(struct pass *p, uint32_t *ret_error)
 {
 	struct walk w = { .error = NO_NODE };
+	TSNode root;
 	TSTree *t;
 	int r;
 
@@ -218,10 +221,12 @@ int tree_parse(struct pass *p, uint32_t *ret_error)
 		ts_parser_reset(p->g->parser);
 		return -ETIME;
 	}
-	w.at = ts_tree_cursor_new(ts_tree_root_node(t));
+	root = ts_tree_root_node(t);
+	w.unsound = ts_node_has_error(root);
+	w.at = ts_tree_cursor_new(root);
 	p->tree.n = 0;
 	r = walk_tree(p, &w);
-	if (r == 0 && w.error == NO_NODE && !w.excused && ts_node_has_error(ts_tree_root_node(t)))
+	if (r == 0 && w.error == NO_NODE && !w.excused && w.unsound)
 		w.error = 0;
 	ts_tree_cursor_delete(&w.at);
 	ts_tree_delete(t);

@@ -208,7 +208,33 @@ Test(name, wildcards_take_what_is_below_or_behind)
 	     { "oss.a(1)", 0 });
 	ROWS(LANGUAGE_PYTHON, CALLS("*.run"), { "a.run(1)", 1 }, { "f().run(1)", 1 },
 	     { "''.run(1)", 1 }, { "run(1)", 0 }, { "a.rerun(1)", 0 });
-	ROWS(LANGUAGE_PYTHON, CALLS("*.os.*"), { "a.os.b(1)", 1 }, { "os.b(1)", 0 });
+	ROWS(LANGUAGE_PYTHON, CALLS("*.os.*"), { "a.os.b(1)", 1 }, { "os.b(1)", 0 },
+	     { "a.b.c.d.os.e(1)", 1 }, { "a.os(1)", 0 }, { "a.b.c.d.e.f.g.h.i.j.k.os.l.m(1)", 1 });
+	ROWS(LANGUAGE_PYTHON, CALLS("*.os.path.*"), { "a.os.path.b(1)", 1 }, { "a.os.b(1)", 0 },
+	     { "x.a.os.path.b.c(1)", 1 });
+}
+
+Test(name, any_of_several_imported_names_may_be_it)
+{
+	ROWS(LANGUAGE_PYTHON,
+	     "([(import_from_statement module_name: (_) @m) (import_from_statement name: (_) @m) "
+	     "(import_statement name: (_) @m)] @hit (#name? @m \"os\" \"os.system\") " END,
+	     { "from os import path", 1 }, { "from x import a, b, c", 0 },
+	     { "from os import path, sep, system", 1 }, { "import a, b, os", 1 },
+	     { "import a, os as b, c", 1 }, { "from a import os", 0 }, { "import o", 0 });
+}
+
+Test(pattern, a_text_is_found_wherever_it_stands_and_however_it_is_written)
+{
+	ROWS(LANGUAGE_PYTHON,
+	     "((call function: (attribute attribute: (identifier) @m)) @hit "
+	     "(#any-of? @m \"run\" \"x\") " END,
+	     { "a.run()", 1 }, { "a.x()", 1 }, { "a.y()", 0 }, { "a.ran()", 0 },
+	     { "a.\xef\xbd\x92un()", 1 });
+	ROWS(LANGUAGE_PYTHON, "((identifier) @hit (#match? @hit \"[xy]z|q+\") " END, { "az", 0 },
+	     { "axz", 1 }, { "q", 1 }, { "ax", 0 });
+	ROWS(LANGUAGE_PYTHON, "((string) @hit (#string-match? @hit \"^$|a\") " END, { "''", 1 },
+	     { "'b'", 0 }, { "'ba'", 1 });
 }
 
 #define JS_CALLS(name) "((call_expression function: (_) @c) @hit (#name? @c \"" name "\") " END
@@ -376,6 +402,14 @@ Test(entry, what_is_not_understood_is_not_safe)
 	assess(LANGUAGE_NONE, "x");
 	cr_expect(has("source.failed"));
 	cr_expect_geq(f.level, RISK_HIGH);
+}
+
+Test(entry, what_is_missing_is_told_at_its_place)
+{
+	assess(LANGUAGE_JAVASCRIPT, "let a = (1;");
+	cr_assert_eq(f.n, 1);
+	cr_expect_str_eq(f.v[0].rule, "source.unparsed");
+	cr_expect_eq(f.v[0].start, 10);
 }
 
 Test(entry, hidden_characters_count_outside_comments)
