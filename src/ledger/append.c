@@ -115,7 +115,11 @@ int ledger_begin(struct ledger *l, struct err *err)
 	if (r < 0)
 		return r;
 	l->in_group = true;
-	r = read_tail(l, err);
+	r = wal_mend(l->db);
+	if (r < 0)
+		(void)err_set(err, ERR_IO, -r, "ledger: write the log again");
+	if (r == 0)
+		r = read_tail(l, err);
 	if (r == 0)
 		r = check_head(l, err);
 	return r < 0 ? fail(l, r) : 0;
@@ -298,6 +302,16 @@ static void count_commit(struct ledger *l)
 		(void)sqlite3_wal_autocheckpoint(l->db, LEDGER_WAL_PAGES_LONG);
 }
 
+static int commit(struct ledger *l, struct err *err)
+{
+	int r;
+
+	wal_gather(l->db);
+	r = step_once(l, STMT_COMMIT, "commit", err);
+	wal_gathered(l->db, r == 0);
+	return r;
+}
+
 int ledger_commit(struct ledger *l, enum ledger_durability how, struct err *err)
 {
 	int r;
@@ -308,7 +322,7 @@ int ledger_commit(struct ledger *l, enum ledger_durability how, struct err *err)
 	if (r == 0 && l->n_refs)
 		r = name_bodies(l, err);
 	if (r == 0)
-		r = step_once(l, STMT_COMMIT, "commit", err);
+		r = commit(l, err);
 	if (r < 0)
 		return fail(l, r);
 	l->in_group = false;
@@ -316,5 +330,5 @@ int ledger_commit(struct ledger *l, enum ledger_durability how, struct err *err)
 	if (l->grew)
 		head_write(l);
 	l->grew = l->replace_head = false;
-	return how == LEDGER_DISK ? sync_wal(l, err) : 0;
+	return how == LEDGER_DISK && sync_wal(l, err) < 0 ? LEDGER_UNSYNCED : 0;
 }

@@ -87,12 +87,27 @@ static size_t sequence(const unsigned char *p, size_t n)
 	return len;
 }
 
+/* Eight bytes from 0x20 to 0x7f: most of what is recorded. */
+static bool is_plain(const unsigned char *p)
+{
+	const uint64_t high = UINT64_C(0x8080808080808080), blank = UINT64_C(0x2020202020202020);
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return ((v | (v - blank)) & high) == 0;
+}
+
 bool chain_is_line(const char *p, size_t n)
 {
 	const unsigned char *at = (const unsigned char *)p;
 
 	for (size_t i = 0; i < n;) {
-		size_t len = at[i] >= 0x20 ? sequence(at + i, n - i) : 0;
+		size_t len = 0;
+
+		if (n - i >= 8 && is_plain(at + i))
+			len = 8;
+		else if (at[i] >= 0x20)
+			len = sequence(at + i, n - i);
 
 		if (!len)
 			return false;

@@ -10,6 +10,7 @@
  * committed remains.
  */
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -87,7 +88,8 @@ int ledger_append(struct ledger *l, const struct ledger_event *e, struct err *er
 int ledger_body(struct ledger *l, const void *p, size_t n, uint8_t ret[SHA256_SIZE],
                 struct err *err);
 /* No group: nothing to do. On failure the group is gone; but when only the fsync of LEDGER_DISK
- * failed, it is recorded as LEDGER_PROCESS would have it. */
+ * failed (LEDGER_UNSYNCED), it is recorded as LEDGER_PROCESS would have it. */
+#define LEDGER_UNSYNCED (-EINPROGRESS)
 int ledger_commit(struct ledger *l, enum ledger_durability how, struct err *err);
 void ledger_abort(struct ledger *l);
 bool ledger_in_group(const struct ledger *l);

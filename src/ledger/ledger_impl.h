@@ -85,6 +85,16 @@ int head_read(struct ledger *l, struct link *ret, struct err *err);
 /* Never goes back, unless the group found rows gone. A failure leaves an older head. */
 void head_write(struct ledger *l);
 
+/* ---- walfile.c ---- */
+
+/* The name of SQLite's files as brig wants them; NULL: SQLite has none. */
+const char *wal_vfs(void);
+/* Behind a BEGIN: a log that could not be synced is made such that it can be tried again. */
+int wal_mend(struct sqlite3 *db);
+/* Around a COMMIT: its pages are written together. */
+void wal_gather(struct sqlite3 *db);
+void wal_gathered(struct sqlite3 *db, bool committed);
+
 /* ---- open.c ---- */
 
 int ledger_stmt(struct ledger *l, enum stmt_id id, struct sqlite3_stmt **ret, struct err *err);

@@ -251,7 +251,7 @@ static int open_db(struct ledger *l, struct err *err)
 		return err_set(err, ERR_INTERNAL, ENOMEM, "ledger");
 	if (sqlite3_open_v2(path, &l->db,
 	                    SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
-	                    NULL) != SQLITE_OK)
+	                    wal_vfs()) != SQLITE_OK)
 		return ledger_db_error(l, err, "open it");
 	r = configure(l, err);
 	return r < 0 ? r : check_version(l, err);

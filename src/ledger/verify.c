@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/json.h"
 #include "ledger/ledger_impl.h"
@@ -43,6 +44,16 @@ static const char *text_of(struct sqlite3_stmt *stmt, int column)
 	return text ? text : "";
 }
 
+/* integrity_check tells in words, too, that it was kept from looking: no sign of damage. */
+static bool is_unread(const char *text)
+{
+	static const char key[] = "error code=";
+	const char *p = strstr(text, key);
+	unsigned long long code = p ? strtoull(p + sizeof(key) - 1, NULL, 10) & 0xff : 0;
+
+	return code == SQLITE_IOERR || code == SQLITE_NOMEM || strstr(text, "failed to get page");
+}
+
 static int check_pragma(struct verify *v, const char *sql, const char *want, const char *what,
                         struct err *err)
 {
@@ -53,6 +64,9 @@ static int check_pragma(struct verify *v, const char *sql, const char *want, con
 		return r;
 	if (sqlite3_step(stmt) != SQLITE_ROW)
 		return ledger_db_error(v->l, err, what);
+	if (is_unread(text_of(stmt, 0)))
+		return err_set(err, ERR_IO, EIO, "ledger: it cannot be read: %.150s",
+		               text_of(stmt, 0));
 	if (!streq(text_of(stmt, 0), want))
 		bad(v->report, 0, "%s: %.150s", what, text_of(stmt, 0));
 	return 0;

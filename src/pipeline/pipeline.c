@@ -266,6 +266,23 @@ static void lose_all(struct pipeline *pl, const struct err *err)
 		lose(job, err);
 }
 
+/*
+ * The group is in the record, but the disk, which has to have a question or a yes that is used up,
+ * did not take it. Nothing that it announced happens, and the record is told so.
+ */
+static int take_back(struct pipeline *pl, struct err *err)
+{
+	struct job *job;
+
+	while ((job = job_list_take(&pl->to_run)) || (job = job_list_take(&pl->asking))) {
+		job->result.error = *err;
+		(void)err_wrap(&job->result.error, -EIO, "record");
+		job_fail(pl, job);
+	}
+	*err = (struct err){ 0 };
+	return commit(pl, err);
+}
+
 static void start(struct pipeline *pl, struct job *job)
 {
 	int r = job->cancelled ? -ECANCELED
@@ -347,10 +364,14 @@ static bool flush(struct pipeline *pl)
 	struct job_list to_run, asking, over;
 	struct err err = { 0 };
 	struct job *job;
+	int r;
 
 	if (!pipeline_is_busy(pl))
 		return false;
-	if (commit(pl, &err) < 0)
+	r = commit(pl, &err);
+	if (r == LEDGER_UNSYNCED)
+		r = take_back(pl, &err);
+	if (r < 0)
 		lose_all(pl, &err);
 	/* Taken off first: what follows may queue more. */
 	job_list_init(&to_run);

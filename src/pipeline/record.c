@@ -230,8 +230,9 @@ static int ended(struct pipeline *pl, struct job *job, struct buf *out, struct e
 	buf_printf(out, "\"code\":\"%s\",\"cause\":",
 	           why->code == ERR_NONE ? "cancelled" : err_code_name(why->code));
 	json_put_cstr(out, why->code == ERR_NONE ? "by whoever asked" : why->msg);
-	if (job->state == JOB_WAITING && job->cancelled)
-		r = confirm_withdraw(pl->ledger, job->approval.id, job_caller(pl, job), err);
+	if (job->state == JOB_WAITING)
+		r = confirm_withdraw(pl->ledger, job->approval.id,
+		                     job->cancelled ? job_caller(pl, job) : "pipeline", err);
 	return r < 0 ? r : open_job_remove(pl, job, err);
 }
 
@@ -250,6 +251,9 @@ int job_record(struct pipeline *pl, struct job *job, enum job_state next, struct
 
 	if (!pl->ledger)
 		return 0;
+	r = ledger_begin(pl->ledger, err); /* what is kept beside the row is of its group */
+	if (r < 0)
+		return r;
 	buf_putc(&b, '{');
 	r = details[next](pl, job, &b, err);
 	buf_putc(&b, '}');

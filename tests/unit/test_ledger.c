@@ -55,6 +55,22 @@ Test(ledger, closing_within_a_group_drops_it)
 	assert_sound(0);
 }
 
+Test(ledger, control_or_broken_byte_is_found_wherever_it_stands)
+{
+	static const char bad[] = { 0x01, 0x1f, (char)0x80, (char)0xff };
+	char detail[40];
+
+	for (size_t i = 2; i < 30; i++) {
+		for (size_t k = 0; k < ELEMENTSOF(bad); k++) {
+			(void)snprintf(detail, sizeof(detail), "{\"%028u\":0}", 0u);
+			detail[i] = bad[k];
+			cr_assert(add("j", "x", detail) == -EINVAL, "%zu: %zu", i, k);
+		}
+		detail[i] = 0x7f;
+		cr_assert(add("j", "x", detail) == 0, "%zu", i);
+	}
+}
+
 static int check_row(void *data, const struct ledger_row *row)
 {
 	(void)data;
