@@ -51,6 +51,26 @@ void answer_with(struct call *c, unsigned status, const char *type, const struct
 	call_end(c);
 }
 
+static void release(void *data)
+{
+	shared_unref(data);
+}
+
+void answer_shared(struct call *c, const char *type, const struct http_header *h, size_t n,
+                   struct shared_json *body)
+{
+	if (c->http) {
+		metric_http(c->api->metrics, 200);
+		metric_observe(c->api->metrics, METRIC_HTTP, clock_ns() - c->start_ns);
+		http_set_data(c->http, NULL);
+		body->refs++;
+		http_answer_shared(c->http, 200, type, h, n,
+		                   (struct str){ body->text.data, body->text.len }, release, body);
+	}
+	c->http = NULL;
+	call_end(c);
+}
+
 void answer_json(struct call *c, unsigned status, struct buf *body)
 {
 	answer_with(c, status, "application/json", NULL, 0, body);

@@ -47,6 +47,8 @@ int api_open(const struct api_config *config, struct api **ret, struct err *err)
 int api_serve(struct api *api, struct pipeline *pl, struct pool *pool, struct err *err);
 /* The pool is another: its launcher had died. */
 void api_set_pool(struct api *api, struct pool *pool, const enum language *shapes, size_t n);
+/* A job of ours has its job->call: the pool's threads do what takes long about its result. */
+void api_started(struct job *job);
 struct http_server *api_http(struct api *api);
 bool api_has_tokens(struct api *api);
 /* Moves the jobs, tells the listeners, sends the answers. After it api_busy() says how soon again.

@@ -94,7 +94,10 @@ static bool known_by_token(struct call *c)
 	explicit_bzero(text, sizeof(text));
 	if (!t)
 		return refuse_token(c);
-	(void)snprintf(c->who.actor, sizeof(c->who.actor), "token:%s", t->name);
+	/* Another token of that name, made later, is another caller: what is its own is not theirs.
+	 */
+	(void)snprintf(c->who.actor, sizeof(c->who.actor), "token:%s#%.*s", t->name,
+	               ACTOR_ID_LENGTH, t->id);
 	(void)snprintf(c->who.key, sizeof(c->who.key), "t%s", t->id);
 	c->who.scopes = t->scopes;
 	c->who.quota = t->quota;

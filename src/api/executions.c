@@ -165,8 +165,11 @@ int ex_submit(struct api *api, struct execution *ex)
 
 static size_t bytes_of(const struct execution *ex)
 {
-	size_t n = sizeof(*ex) + ex->result.cap + ex->cap_events * sizeof(*ex->events);
+	size_t n = sizeof(*ex) + ex->cap_events * sizeof(*ex->events);
 
+	if (ex->result)
+		n += ex->result->text.cap;
+	n += files_bytes(ex);
 	for (int i = 0; i < 2; i++)
 		n += ex->out[i].cap + ex->tail[i].cap;
 	return n;
@@ -184,10 +187,11 @@ static void ex_free(struct api *api, struct execution *ex)
 	unlink_one(api, ex);
 	ex_end_watchers(ex);
 	for (int i = 0; i < 2; i++) {
-		buf_done(&ex->out[i]);
-		buf_done(&ex->tail[i]);
+		trash_buf(api, &ex->out[i]);
+		trash_buf(api, &ex->tail[i]);
 	}
-	buf_done(&ex->result);
+	shared_unref(ex->result);
+	files_free(ex);
 	buf_done(&ex->body);
 	arena_done(&ex->arena);
 	free(ex->events);
@@ -221,15 +225,13 @@ void ex_drop_old(struct api *api)
  */
 static void keep_output(struct execution *ex, int i, struct buf *kept, uint64_t dropped)
 {
+	struct buf *to = dropped ? &ex->tail[i] : &ex->out[i];
+
 	ex->total[i] = kept->len + dropped;
-	if (!dropped) {
-		buf_done(&ex->out[i]);
-		ex->out[i] = *kept;
-		*kept = BUF_INIT(0);
-		return;
-	}
-	ex->tail[i] = BUF_INIT(kept->len);
-	buf_put(&ex->tail[i], kept->data + kept->len / 2, kept->len - kept->len / 2);
+	ex->tail_from[i] = dropped ? kept->len / 2 : 0;
+	trash_buf(ex->api, to);
+	*to = *kept;
+	*kept = BUF_INIT(0);
 }
 
 static void tell_waiters(struct execution *ex)
@@ -245,12 +247,7 @@ static void on_done(void *data, struct job *job)
 	struct execution *ex = data;
 	struct api *api = ex->api;
 
-	if (job->json.len)
-		ex->result = job->json, job->json = BUF_INIT(0);
-	else {
-		ex->result = BUF_INIT(JSON_ANSWER_MAX * 4);
-		(void)result_to_json(&job->result, &ex->result);
-	}
+	ex->result = result_shared(api, job);
 	ex->end = job->result.state;
 	ex->unrecorded = job->result.state == RUN_SETUP_FAILED &&
 	                 str_has_prefix(job->result.error.msg, "record: ");
@@ -260,6 +257,7 @@ static void on_done(void *data, struct job *job)
 		api->config.observer.ended(api->config.observer.data, job, ex->traceparent);
 	keep_output(ex, 0, &job->result.out, job->result.out_dropped);
 	keep_output(ex, 1, &job->result.errout, job->result.err_dropped);
+	trash_buf(api, &job->result.outputs);
 	job_free_fields(job);
 	free(job);
 	ex->job = NULL;
@@ -350,29 +348,35 @@ void ex_status(const struct execution *ex, struct buf *out)
 	buf_putc(out, '}');
 }
 
-static void answer_named(struct call *c, struct execution *ex, unsigned status, struct buf *b)
-{
-	char location[sizeof(API_PREFIX) + 12 + EXECUTION_ID_SIZE];
-	struct http_header h[] = { { "Location", location },
-		                   { "Brig-Execution-Id", ex->id },
-		                   { "Brig-Replayed", "true" } };
+#define LOCATION_SIZE (sizeof(API_PREFIX) + 12 + EXECUTION_ID_SIZE)
 
-	(void)snprintf(location, sizeof(location), API_PREFIX "/executions/%s", ex->id);
-	answer_with(c, status, "application/json", h, c->replayed ? 3 : 2, b);
+static size_t name_it(const struct call *c, const struct execution *ex,
+                      char location[LOCATION_SIZE], struct http_header ret[3])
+{
+	(void)snprintf(location, LOCATION_SIZE, API_PREFIX "/executions/%s", ex->id);
+	ret[0] = (struct http_header){ "Location", location };
+	ret[1] = (struct http_header){ "Brig-Execution-Id", ex->id };
+	ret[2] = (struct http_header){ "Brig-Replayed", "true" };
+	return c->replayed ? 3 : 2;
 }
 
 void answer_status(struct call *c, struct execution *ex, unsigned status)
 {
 	struct buf b = BUF_INIT(4 * KIB);
+	char location[LOCATION_SIZE];
+	struct http_header h[3];
+	size_t n = name_it(c, ex, location, h);
 
 	ex_unwait(c);
 	ex_status(ex, &b);
-	answer_named(c, ex, status, &b);
+	answer_with(c, status, "application/json", h, n, &b);
 }
 
 void answer_result(struct call *c, struct execution *ex)
 {
-	struct buf b = BUF_INIT(ex->result.len);
+	char location[LOCATION_SIZE];
+	struct http_header h[3];
+	size_t n = name_it(c, ex, location, h);
 
 	ex_unwait(c);
 	if (ex->unrecorded) {
@@ -380,26 +384,29 @@ void answer_result(struct call *c, struct execution *ex)
 		             "the record cannot be written; nothing ran");
 		return;
 	}
-	buf_put(&b, ex->result.data, ex->result.len);
-	answer_named(c, ex, 200, &b);
+	if (ex->result)
+		answer_shared(c, "application/json", h, n, ex->result);
+	else
+		answer_error(c, ERR_INTERNAL, NULL, "out of memory");
 }
 
 struct str ex_output(const struct execution *ex, int stream, uint64_t offset, size_t max,
                      uint64_t *ret_next, uint64_t *ret_dropped)
 {
 	const struct buf *head = &ex->out[stream], *tail = &ex->tail[stream];
-	uint64_t tail_at = ex->total[stream] - tail->len;
+	size_t from = ex->tail_from[stream], kept = tail->len - from;
+	uint64_t tail_at = ex->total[stream] - kept;
 	struct str s = { NULL, 0 };
 
 	*ret_dropped = 0;
 	if (offset < head->len) {
 		s = (struct str){ head->data + offset, MIN2(max, head->len - offset) };
-	} else if (tail->len && offset < ex->total[stream]) {
+	} else if (kept && offset < ex->total[stream]) {
 		if (offset < tail_at) {
 			*ret_dropped = tail_at - offset;
 			offset = tail_at;
 		}
-		s = (struct str){ tail->data + (offset - tail_at),
+		s = (struct str){ tail->data + from + (offset - tail_at),
 			          MIN2(max, ex->total[stream] - offset) };
 	}
 	*ret_next = offset + s.n;

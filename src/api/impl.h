@@ -24,6 +24,8 @@
 #define WORKS_MAX         4 /* slow things at once, in threads of their own */
 #define JSON_ANSWER_MAX   (64 * MIB)
 #define EXPORT_ROWS       10000
+#define FILES_KEPT_MAX    256 /* of an execution, when they are asked for; their bytes: */
+#define FILES_KEPT_BYTES  (64 * MIB)
 
 struct execution;
 struct listener;
@@ -45,6 +47,7 @@ struct call {
 	uint64_t until_ms; /* 0: as long as it takes */
 	bool wants_result; /* however long: a status will not do */
 	bool replayed;
+	bool keep; /* the result of what it starts stays */
 };
 
 /* One thing that happened to an execution; its id is its place, from 1. */
@@ -61,8 +64,22 @@ struct watcher {
 	struct execution *ex;
 	struct http_stream *stream;
 	size_t next; /* the event it gets next, from 0 */
+	size_t at;   /* of the result: what it has had of it */
 	uint64_t beat_ms;
 	struct watcher *next_watcher;
+};
+
+/* A result as JSON: of an execution, and of the answers that are being sent. One thread. */
+struct shared_json {
+	struct api *api;
+	unsigned refs;
+	struct buf text;
+};
+
+struct kept_file {
+	char *path;
+	struct shared_json *data; /* NULL: see why */
+	struct err *why;          /* NULL: no memory */
 };
 
 struct execution {
@@ -78,12 +95,18 @@ struct execution {
 	/* of one that is over */
 	enum run_state end;
 	bool unrecorded; /* it did not run because that could not be recorded */
-	struct buf result;
+	struct shared_json *result;
 	char approval[EXECUTION_ID_SIZE];
-	/* output: [0, n) as it came; after the end perhaps the last bytes, too */
+	/* output: [0, n) as it came; after the end perhaps the last bytes, too: `tail` from there
+	 */
 	struct buf out[2], tail[2];
+	size_t tail_from[2];
 	uint64_t total[2]; /* bytes it wrote */
 	size_t counted;    /* what it is in executions.bytes */
+	/* what it left, when that was asked for; a thread's while the job is being completed */
+	bool keep_files;
+	struct kept_file *files;
+	size_t n_files;
 	/* events */
 	struct ex_event *events;
 	size_t n_events, cap_events;
@@ -120,6 +143,7 @@ struct api {
 	bool moved;                 /* rows were written since */
 	bool draining;
 	struct work *works;
+	size_t parsing;                        /* bytes of requests that threads read */
 	unsigned n_works, n_watchers, n_timed; /* calls that wait until a time */
 	uint64_t started_ms, turn_ns, lag_us, pruned_ms, tokens_ms;
 	struct buf doctor; /* the last answer */
@@ -130,6 +154,8 @@ struct api {
 void answer_json(struct call *c, unsigned status, struct buf *body);
 void answer_with(struct call *c, unsigned status, const char *type, const struct http_header *h,
                  size_t n, struct buf *body);
+void answer_shared(struct call *c, const char *type, const struct http_header *h, size_t n,
+                   struct shared_json *body);
 void answer_err(struct call *c, const struct err *err);
 void answer_error(struct call *c, enum err_code code, const char *remedy, const char *fmt, ...)
 	PRINTF_LIKE(4, 5);
@@ -146,6 +172,17 @@ bool call_may(const struct call *c, uint32_t scopes); /* has one of these */
 bool query_u64(struct call *c, const char *name, uint64_t max, uint64_t *ret);
 bool query_text(struct call *c, const char *name, char *ret, size_t n);
 bool query_bool(struct call *c, const char *name, bool *ret);
+
+/* result.c */
+/* Frees it, in a thread when that takes long. */
+void trash_buf(struct api *api, struct buf *b);
+/* Takes the text; NULL: no memory. */
+struct shared_json *shared_new(struct api *api, struct buf *text);
+void shared_unref(struct shared_json *s); /* NULL: nothing */
+/* What the job gave; takes what was written of it before. NULL: no memory. */
+void files_free(struct execution *ex);
+size_t files_bytes(const struct execution *ex);
+struct shared_json *result_shared(struct api *api, struct job *job);
 
 /* executions.c */
 struct execution *ex_find(struct api *api, const char *id);
@@ -194,6 +231,13 @@ int approval_detail(struct api *api, const struct approval *a, const char *key_p
 /* work.c: something slow for a call, in a thread; fn writes JSON */
 typedef int work_fn(void *data, struct buf *out, struct err *err);
 void call_work(struct call *c, work_fn *fn, void *data, struct buf *keep, uint64_t *keep_ms);
+/*
+ * The same for something that is no answer yet: then() goes on with the call, whose client may be
+ * gone (http is NULL), or which is NULL itself when the api is; data is its own. Bounded by who
+ * calls it. -ENOMEM: neither is called.
+ */
+typedef void work_then(struct call *c, void *data, int r, struct err *err);
+int call_work_then(struct call *c, work_fn *fn, work_then *then, void *data);
 /* The api goes, what is under way is for nobody; all clients are gone. */
 void works_leave(struct api *api);
 
@@ -205,6 +249,7 @@ ROUTE_FN(list);
 ROUTE_FN(show);
 ROUTE_FN(cancel);
 ROUTE_FN(output);
+ROUTE_FN(files);
 ROUTE_FN(watch);
 ROUTE_FN(approvals);
 ROUTE_FN(approval);

@@ -16,6 +16,8 @@
 #define LIST_DEFAULT 100
 #define LIST_MAX     1000
 #define RETRY_MS     1000
+#define PARSE_BYTES  (64 * KIB)  /* of a request that is read in a moment */
+#define PARSING_MAX  (256 * MIB) /* of those that threads have */
 
 /* ---- start ---- */
 
@@ -47,18 +49,6 @@ static bool take_key(struct call *c, struct execution *ex)
 	if (!req->idempotency_key)
 		answer_error(c, ERR_INTERNAL, NULL, "out of memory");
 	return req->idempotency_key != NULL;
-}
-
-static bool parse_body(struct call *c, struct execution *ex)
-{
-	struct str body = http_body(c->http);
-	struct err err = { 0 };
-
-	if (request_from_json(body.p, body.n, &ex->arena, &ex->job->request, &err) < 0) {
-		answer_err(c, &err);
-		return false;
-	}
-	return take_key(c, ex);
 }
 
 struct kept_answer {
@@ -211,31 +201,31 @@ static bool keep_body(struct call *c, struct execution *ex)
 	struct str body = http_body(c->http);
 
 	ex->job->keep = true;
-	buf_put(&ex->body, body.p, body.n);
+	if (!ex->body.len) /* else it was taken */
+		buf_put(&ex->body, body.p, body.n);
 	if (buf_finish(&ex->body) >= 0)
 		return true;
 	answer_error(c, ERR_INTERNAL, NULL, "out of memory");
 	return false;
 }
 
-static void start(struct call *c, bool keep)
+/* The request is read. */
+static void submit(struct call *c, struct execution *ex)
 {
 	struct api *api = c->api;
-	struct execution *ex = ex_new(api, c->who.actor, c->who.key);
+	bool keep;
 
-	if (!ex) {
-		answer_error(c, ERR_INTERNAL, NULL, "out of memory");
-		return;
-	}
-	if (!parse_body(c, ex) || is_replay(c, ex)) {
+	if (!take_key(c, ex) || is_replay(c, ex)) {
 		ex_discard(ex);
 		return;
 	}
-	keep = keep || ex->job->request.idempotency_key;
+	keep = c->keep || ex->job->request.idempotency_key;
 	if ((keep && !keep_body(c, ex)) || !has_room(c)) {
 		ex_discard(ex);
 		return;
 	}
+	if (!keep)
+		buf_done(&ex->body);
 	take_trace(c, ex);
 	ex_wait(c, ex); /* it may be over before this returns */
 	if (ex_submit(api, ex) < 0) {
@@ -246,11 +236,69 @@ static void start(struct call *c, bool keep)
 	}
 }
 
+static int parse(struct execution *ex, struct str body, struct err *err)
+{
+	return request_from_json(body.p, body.n, &ex->arena, &ex->job->request, err);
+}
+
+static int parse_in_thread(void *data, struct buf *out, struct err *err)
+{
+	struct execution *ex = data;
+
+	(void)out;
+	return parse(ex, (struct str){ ex->body.data, ex->body.len }, err);
+}
+
+static void parsed(struct call *c, void *data, int r, struct err *err)
+{
+	struct execution *ex = data;
+
+	if (c)
+		c->api->parsing -= ex->body.len;
+	if (c && c->http && r >= 0 && !c->api->draining) {
+		submit(c, ex);
+		return;
+	}
+	ex_discard(ex);
+	if (c && !c->http)
+		call_end(c); /* nothing was started */
+	else if (c && r < 0)
+		answer_err(c, err);
+	else if (c)
+		answer_error(c, ERR_UNAVAILABLE, NULL, "brigd is stopping");
+}
+
+static void start(struct call *c)
+{
+	struct execution *ex = ex_new(c->api, c->who.actor, c->who.key);
+	struct err err = { 0 };
+
+	if (!ex) {
+		answer_error(c, ERR_INTERNAL, NULL, "out of memory");
+		return;
+	}
+	if (!query_bool(c, "files", &ex->keep_files)) {
+		ex_discard(ex);
+		return;
+	}
+	if (http_body(c->http).n <= PARSE_BYTES) {
+		parsed(c, ex, parse(ex, http_body(c->http), &err), &err);
+	} else if (c->api->parsing > PARSING_MAX) {
+		ex_discard(ex);
+		answer_busy(c, RETRY_MS, "too many large requests at once");
+	} else {
+		http_body_take(c->http, &ex->body);
+		c->api->parsing += ex->body.len;
+		if (call_work_then(c, parse_in_thread, parsed, ex) < 0)
+			parsed(c, ex, err_set(&err, ERR_INTERNAL, ENOMEM, "a request"), &err);
+	}
+}
+
 void route_execute(struct api *api, struct call *c)
 {
 	(void)api;
 	c->wants_result = true;
-	start(c, false);
+	start(c);
 }
 
 void route_create(struct api *api, struct call *c)
@@ -262,7 +310,8 @@ void route_create(struct api *api, struct call *c)
 		return;
 	/* Told at the end of the turn at the earliest: when it is recorded. */
 	c->until_ms = clock_ms() + wait_ms;
-	start(c, true);
+	c->keep = true;
+	start(c);
 }
 
 /* ---- look ---- */

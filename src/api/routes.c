@@ -15,14 +15,18 @@
 	{                                                                                          \
 		"wait", "integer", "milliseconds to wait for its end, at most 300000"              \
 	}
+#define FILES_PARAM                                                                                \
+	{                                                                                          \
+		"files", "boolean", "keep what it makes or changes, for GET .../files"             \
+	}
 
 /* clang-format off */
 const struct route routes[] = {
 	{ "POST", "/execute", "execute", SCOPE_RUN, ROUTE_BODY | ROUTE_LARGE | ROUTE_KEY, route_execute,
-	  "Run a request and wait for its result", "Request", "Result", 200, NULL },
+	  "Run a request and wait for its result", "Request", "Result", 200, PARAMS(FILES_PARAM) },
 	{ "POST", "/executions", "createExecution", SCOPE_RUN, ROUTE_BODY | ROUTE_LARGE | ROUTE_KEY, route_create,
 	  "Start a request; 200 with its result when it is over in time, else 202", "Request", "Status", 202,
-	  PARAMS(WAIT_PARAM) },
+	  PARAMS(WAIT_PARAM, FILES_PARAM) },
 	{ "GET", "/executions", "listExecutions", SCOPE_RUN | SCOPE_READ, ROUTE_DRAINING, route_list,
 	  "Executions, newest first", NULL, "StatusList", 200,
 	  PARAMS({ "state", "string", "only those in this state" }, { "limit", "integer", "1 to 1000, default 100" },
@@ -32,6 +36,9 @@ const struct route routes[] = {
 	{ "GET", "/executions/{id}/output", "getOutput", SCOPE_RUN | SCOPE_READ, ROUTE_DRAINING, route_output,
 	  "Raw bytes of its output from an offset", NULL, "application/octet-stream", 200,
 	  PARAMS({ "stream", "string", "stdout or stderr" }, { "offset", "integer", "of the first byte" }) },
+	{ "GET", "/executions/{id}/files", "getFile", SCOPE_RUN | SCOPE_READ, ROUTE_DRAINING, route_files,
+	  "A file that it made or changed, when it was started with files=true", NULL, "application/octet-stream", 200,
+	  PARAMS({ "path", "string", "below /workspace, as in the result" }) },
 	{ "GET", "/executions/{id}/events", "watchExecution", SCOPE_RUN | SCOPE_READ, ROUTE_SSE | ROUTE_DRAINING, route_watch,
 	  "Its states, its output and its result as they come", NULL, "text/event-stream", 200,
 	  PARAMS({ "after", "integer", "the last event that was seen" }) },

@@ -15,6 +15,8 @@
 #include "base/clock.h"
 #include "base/parse.h"
 
+#define RESULT_PIECE (256 * KIB) /* of a result, in one turn */
+
 /* ---- the list ---- */
 
 static void add_event(struct execution *ex, struct ex_event e)
@@ -81,14 +83,37 @@ static void note_output(struct execution *ex)
 	}
 }
 
-static void put_event(const struct execution *ex, size_t i, struct buf *out)
+/* ---- watchers ---- */
+
+/* A result may be large: it goes in pieces, as fast as it is read. False: there is more of it. */
+static bool put_result(struct watcher *w, struct buf *out)
 {
+	const struct shared_json *result = w->ex->result;
+	size_t left = result ? result->text.len - w->at : 0, n = MIN2(left, (size_t)RESULT_PIECE);
+
+	if (!w->at)
+		buf_puts(out, "event: result\ndata: ");
+	if (n)
+		buf_put(out, result->text.data + w->at, n);
+	w->at += n;
+	if (n < left)
+		return false;
+	w->at = 0;
+	return true;
+}
+
+/* False: there is more of this one. */
+static bool put_event(struct watcher *w, struct buf *out)
+{
+	const struct execution *ex = w->ex;
+	size_t i = w->next;
 	static const char *const streams[] = { "stdout", "stderr" };
 	const struct ex_event *e = &ex->events[i];
 	uint64_t next, dropped;
 	struct str s;
 
-	buf_printf(out, "id: %zu\n", i + 1);
+	if (!w->at)
+		buf_printf(out, "id: %zu\n", i + 1);
 	switch ((enum ex_event_kind)e->kind) {
 	case EX_STATE:
 		buf_puts(out, "event: state\ndata: ");
@@ -104,14 +129,13 @@ static void put_event(const struct execution *ex, size_t i, struct buf *out)
 		buf_putc(out, '}');
 		break;
 	case EX_RESULT:
-		buf_puts(out, "event: result\ndata: ");
-		buf_put(out, ex->result.data, ex->result.len);
+		if (!put_result(w, out))
+			return false;
 		break;
 	}
 	buf_puts(out, "\n\n");
+	return true;
 }
-
-/* ---- watchers ---- */
 
 static void watcher_free(struct watcher *w)
 {
@@ -136,11 +160,11 @@ static bool feed(struct watcher *w)
 {
 	const struct execution *ex = w->ex;
 	struct blob *b = NULL;
-	struct buf out = BUF_INIT(JSON_ANSWER_MAX * 4);
+	struct buf out = BUF_INIT(JSON_ANSWER_MAX);
 	int r = 0;
 
-	for (; w->next < ex->n_events && out.len < 4 * OUTPUT_CHUNK; w->next++)
-		put_event(ex, w->next, &out);
+	while (w->next < ex->n_events && out.len < 4 * OUTPUT_CHUNK && put_event(w, &out))
+		w->next++;
 	if (buf_finish(&out) >= 0 && out.len)
 		b = blob_new(out.data, out.len);
 	if (b)

@@ -25,7 +25,8 @@ struct work {
 	struct work *next;
 	struct call *call; /* NULL: the api is gone */
 	work_fn *fn;
-	void *data; /* freed at the end */
+	work_then *then; /* NULL: `out` is the answer */
+	void *data;      /* freed at the end */
 	struct buf out, *keep;
 	uint64_t *keep_ms;
 	struct err err;
@@ -67,7 +68,7 @@ static void unlink_work(struct api *api, struct work *w)
 		at = &(*at)->next;
 	if (*at)
 		*at = w->next;
-	api->n_works--;
+	api->n_works -= !w->then;
 }
 
 static void after(uv_work_t *req, int status)
@@ -76,11 +77,18 @@ static void after(uv_work_t *req, int status)
 	struct call *c = w->call;
 
 	if (!c) {
+		if (w->then)
+			w->then(NULL, TAKE_PTR(w->data), -ECANCELED, &w->err);
 		work_free(w);
 		return;
 	}
 	unlink_work(c->api, w);
 	c->in_work = false;
+	if (w->then) {
+		w->then(c, w->data, status < 0 ? status : w->r, &w->err);
+		free(TAKE_PTR(w));
+		return;
+	}
 	if (w->r >= 0 && w->keep && status >= 0) {
 		buf_done(w->keep);
 		*w->keep = BUF_INIT(w->out.max);
@@ -97,6 +105,20 @@ static void after(uv_work_t *req, int status)
 	work_free(w);
 }
 
+static void queue(struct call *c, struct work *w)
+{
+	struct api *api = c->api;
+
+	w->req.data = w;
+	c->in_work = true;
+	w->next = api->works;
+	api->works = w;
+	if (uv_queue_work(api->config.loop, &w->req, in_thread, after) < 0) {
+		w->r = err_set(&w->err, ERR_INTERNAL, ENOMEM, "a thread");
+		after(&w->req, 0);
+	}
+}
+
 void call_work(struct call *c, work_fn *fn, void *data, struct buf *keep, uint64_t *keep_ms)
 {
 	struct api *api = c->api;
@@ -110,15 +132,19 @@ void call_work(struct call *c, work_fn *fn, void *data, struct buf *keep, uint64
 	*w = (struct work){ .call = c, .fn = fn, .data = data, .out = BUF_INIT(JSON_ANSWER_MAX) };
 	w->keep = keep;
 	w->keep_ms = keep_ms;
-	w->req.data = w;
-	c->in_work = true;
-	w->next = api->works;
-	api->works = w;
 	api->n_works++;
-	if (uv_queue_work(api->config.loop, &w->req, in_thread, after) < 0) {
-		w->r = err_set(&w->err, ERR_INTERNAL, ENOMEM, "a thread");
-		after(&w->req, 0);
-	}
+	queue(c, w);
+}
+
+int call_work_then(struct call *c, work_fn *fn, work_then *then, void *data)
+{
+	struct work *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return -ENOMEM;
+	*w = (struct work){ .call = c, .fn = fn, .then = then, .data = data };
+	queue(c, w);
+	return 0;
 }
 
 /* ---- the record ---- */

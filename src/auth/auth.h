@@ -21,11 +21,12 @@
 #define SCOPE_ADMIN   (1u << 3) /* all of it, whoever's */
 #define SCOPE_ALL     0xfu
 
-#define TOKEN_PREFIX   "brig_"
-#define TOKEN_SIZE     64 /* the text of a token, with its NUL */
-#define TOKEN_NAME_MAX 48 /* [A-Za-z0-9][A-Za-z0-9._-]* */
-#define TOKENS_MAX     1024
-#define TOKENS_FILE    "tokens.json" /* in the state directory, 0600 */
+#define TOKEN_PREFIX    "brig_"
+#define TOKEN_SIZE      64 /* the text of a token, with its NUL */
+#define TOKEN_NAME_MAX  48 /* [A-Za-z0-9][A-Za-z0-9._-]* */
+#define TOKENS_MAX      1024
+#define ACTOR_ID_LENGTH 8             /* of the token's id, in the name of an actor */
+#define TOKENS_FILE     "tokens.json" /* in the state directory, 0600 */
 
 struct quota {                  /* 0: no bound of its own */
 	uint32_t runs_per_s;    /* mean; a burst of twice as many passes */
@@ -76,7 +77,7 @@ bool origin_is_allowed(const char *origin, const char *const *allowed, size_t n)
 
 /* Who asks, as the rest of brig sees it. */
 struct principal {
-	char actor[ACTOR_SIZE]; /* "uid:1000", "token:NAME"; what the ledger shows */
+	char actor[ACTOR_SIZE]; /* "uid:1000", "token:NAME#ID"; what the ledger shows */
 	uint32_t scopes;
 	struct quota quota;
 	char key[16]; /* of its quota: the token's id, or the uid */

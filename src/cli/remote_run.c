@@ -31,11 +31,9 @@ struct remote {
 int remote_find(const struct run_options *o, struct client *ret, struct err *err)
 {
 	const struct flow_options *f = &o->flow;
-	const char *only = o->n_outs      ? "--out"
-	                   : f->policy    ? "--policy"
+	const char *only = f->policy      ? "--policy"
 	                   : f->state_dir ? "--state-dir"
 	                   : f->no_record ? "--no-record"
-	                   : f->n_labels  ? "--label"
 	                                  : NULL;
 	int r = client_find(o->host, only != NULL, ret, err);
 
@@ -219,7 +217,7 @@ static int submit(struct remote *m, const struct buf *body, struct err *err)
 
 	if (e < 0)
 		return err_set(err, ERR_INTERNAL, -e, "no random numbers");
-	call.path = "/executions?wait=50";
+	call.path = m->o->n_outs ? "/executions?wait=50&files=true" : "/executions?wait=50";
 	call.wait_ms = FAST_MS;
 	e = client_call(c, &call, &r, err);
 	if (e == -EINTR) {
@@ -249,6 +247,7 @@ static int finish(struct remote *m, struct result *res, struct buf *json, struct
 	if (r >= 0) {
 		*json = m->follow.result;
 		m->follow.result = BUF_INIT(0);
+		remote_fetch(m->o, m->follow.client, m->follow.id, res, json);
 	}
 	return r;
 }
@@ -296,9 +295,13 @@ int remote_run(const struct run_options *o, struct client *c, struct result *res
 	CLEANUP_BUF struct buf body = BUF_INIT(REQUEST_JSON_MAX);
 	CLEANUP_FD int cancel_fd = FD_NONE;
 	struct remote m = { .o = o };
+	struct request req = o->req;
 	struct err err = { 0 };
-	int r = request_to_json(&o->req, &body, &err);
+	int r;
 
+	req.labels = (const char **)o->flow.labels;
+	req.n_labels = o->flow.n_labels;
+	r = request_to_json(&req, &body, &err);
 	if (r == -EILSEQ && !c->asked)
 		return r;
 	if (r >= 0)

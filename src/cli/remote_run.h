@@ -4,6 +4,7 @@
 /* brig run, in a daemon. */
 
 #include "cli/client.h"
+#include "cli/doc.h"
 #include "cli/run_options.h"
 #include "model/result.h"
 
@@ -14,5 +15,8 @@ int remote_find(const struct run_options *o, struct client *ret, struct err *err
  * when there is none; an error is in res->error. -EILSEQ: the request cannot be sent (nothing was).
  */
 int remote_run(const struct run_options *o, struct client *c, struct result *res, struct buf *json);
+/* remote_out.c: the files of --out; what goes wrong is in res->error, and in the result. */
+void remote_fetch(const struct run_options *o, struct client *c, const char *id, struct result *res,
+                  struct buf *json);
 /* The receipt of a result as JSON, in a line. */
 void remote_receipt(const struct buf *json, struct buf *out);

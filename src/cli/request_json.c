@@ -174,6 +174,7 @@ int request_to_json(const struct request *r, struct buf *out, struct err *err)
 		put_field(&w, "stdin", r->stdin_data.p, r->stdin_data.n);
 	put_limits(&w, r);
 	put_list(&w, "args", r->args, r->n_args);
+	put_list(&w, "labels", r->labels, r->n_labels);
 	put_env(&w, r);
 	put_files(&w, r);
 	buf_putc(out, '}');

@@ -6,6 +6,7 @@
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include "ledger/ledger.h"
 
 #define MMAP_FROM (256 * 1024) /* bytes */
+#define ARENAS    2
 
 static int print(struct buf *b)
 {
@@ -76,6 +78,10 @@ static int serve(struct brigd *d)
 	(void)signal(SIGPIPE, SIG_IGN);
 	/* Else one large output moves glibc's threshold up, and the next ones fragment the heap. */
 	(void)mallopt(M_MMAP_THRESHOLD, MMAP_FROM);
+	(void)mallopt(M_ARENA_MAX, ARENAS); /* threads come and go with large things only */
+	/* Some of them may be long at the record or the doctor; requests must not wait for those.
+	 */
+	(void)setenv("UV_THREADPOOL_SIZE", "8", 0);
 	log_open(d->config.log_format, d->config.log_level);
 	find_brig(d);
 	if (d->config.state_dir)

@@ -15,10 +15,11 @@
 #include "daemon/notify.h"
 #include "sys/cgroup.h"
 
-#define SLOW_TICK_MS 250
-#define SWEEP_MS     30000
-#define SWEEP_AGE_S  10
-#define CLOSE_TURNS  10000 /* of the loop, for its handles to go */
+#define SLOW_TICK_MS  250
+#define SWEEP_MS      30000
+#define SWEEP_AGE_S   10
+#define AFTER_THREADS 2
+#define CLOSE_TURNS   10000 /* of the loop, for its handles to go */
 
 /* ---- boxes ---- */
 
@@ -54,9 +55,22 @@ static int open_pool(struct brigd *d, struct err *err)
 		                            .running_max = d->config.running_max,
 		                            .acquire_ms = d->config.acquire_ms };
 
+	int r;
+
 	d->languages = 0;
 	d->n_shapes = 0;
-	return pool_open(&config, &d->executor.pool, err);
+	r = pool_open(&config, &d->executor.pool, err);
+	return r < 0 ? r : pool_threads(d->executor.pool, AFTER_THREADS, err);
+}
+
+/* What takes long about a large result is done where it was completed. */
+static int start_job(struct executor *ex, struct job *job, struct err *err)
+{
+	int r = executor_pool_ops.start(ex, job, err);
+
+	if (r >= 0 && job->call)
+		api_started(job);
+	return r;
 }
 
 static void make_eager(struct brigd *d)
@@ -82,6 +96,7 @@ static void renew_pool(struct brigd *d)
 	struct pool *old = d->executor.pool;
 
 	log_line(LOG_LEVEL_ERROR, "brig-launch died; starting another");
+	pool_end_threads(old);
 	pool_close(old);
 	d->executor.pool = NULL;
 	if (open_pool(d, &err) < 0 || pipeline_watch(d->pl, &d->executor.base, &err) < 0) {
@@ -175,7 +190,9 @@ static int open_flow(struct brigd *d, struct err *err)
 
 	(void)snprintf(caller, sizeof(caller), "uid:%u", (unsigned)geteuid());
 	config.caller = caller;
-	d->executor = (struct executor_pool){ .base.ops = &executor_pool_ops,
+	d->executor_ops = executor_pool_ops;
+	d->executor_ops.start = start_job;
+	d->executor = (struct executor_pool){ .base.ops = &d->executor_ops,
 		                              .pool = d->executor.pool,
 		                              .need = need_boxes,
 		                              .data = d };
@@ -448,8 +465,10 @@ static void stop_handles(struct brigd *d)
 void brigd_close(struct brigd *d)
 {
 	stop_handles(d);
-	if (d->executor.pool)
+	if (d->executor.pool) {
+		pool_end_threads(d->executor.pool);
 		pool_close(d->executor.pool); /* the last results go to the api */
+	}
 	otlp_close(d->otlp);
 	hooks_close(d->hooks);
 	sender_close(d->sender);

@@ -36,6 +36,7 @@ struct brigd {
 	struct api *api;
 	struct pipeline *pl;
 	struct executor_pool executor;
+	struct executor_ops executor_ops;
 	struct channel automatic;
 	enum language shapes[POOL_SHAPES_MAX];
 	size_t n_shapes;

@@ -183,26 +183,56 @@ static size_t take_frames(struct report *r, const char *p, size_t n, struct resu
 		if (n - at - HEADER < len)
 			break;
 		take_frame(r, p + at + HEADER, len, res);
+		r->taken += len;
 		at += HEADER + len;
 	}
 	return at;
 }
 
+void report_put(struct report *r, const char *p, size_t n)
+{
+	if (r->broken || r->done)
+		return;
+	buf_put(&r->bytes, p, n);
+	if (r->bytes.error)
+		r->broken = true;
+}
+
+size_t report_waiting(const struct report *r)
+{
+	size_t at = 0;
+
+	if (r->broken || r->done)
+		return 0;
+	while (r->bytes.len - at >= HEADER) {
+		size_t len = length_of(r->bytes.data + at);
+
+		if (len > REPORT_FRAME_MAX || r->bytes.len - at - HEADER < len)
+			return len > REPORT_FRAME_MAX ? at + HEADER : at;
+		at += HEADER + len;
+	}
+	return at;
+}
+
+void report_take(struct report *r, struct result *res)
+{
+	size_t used = take_frames(r, r->bytes.data, r->bytes.len, res);
+
+	if (used)
+		memmove(r->bytes.data, r->bytes.data + used, r->bytes.len - used);
+	r->bytes.len -= used;
+}
+
 void report_add(struct report *r, const char *p, size_t n, struct result *res)
 {
-	size_t used;
-
 	if (r->broken || r->done)
 		return;
 	if (!r->bytes.len) { /* most frames come whole */
-		used = take_frames(r, p, n, res);
-		buf_put(&r->bytes, p + used, n - used);
+		size_t used = take_frames(r, p, n, res);
+
+		report_put(r, p + used, n - used);
 	} else {
-		buf_put(&r->bytes, p, n);
-		used = take_frames(r, r->bytes.data, r->bytes.len, res);
-		memmove(r->bytes.data, r->bytes.data + used, r->bytes.len - used);
-		r->bytes.len -= used;
+		report_put(r, p, n);
+		report_take(r, res);
 	}
-	if (r->bytes.error)
-		r->broken = true;
 }

@@ -20,7 +20,8 @@
 struct report {
 	struct buf bytes; /* of a frame that is not complete */
 	size_t n_outputs;
-	bool ready; /* a warmed program waits */
+	size_t taken; /* bytes of frames */
+	bool ready;   /* a warmed program waits */
 	bool done;
 	int exit_code; /* of done */
 	bool broken;   /* something that is no frame: the rest is ignored */
@@ -30,5 +31,9 @@ void report_init(struct report *r);
 void report_free(struct report *r);
 /* Takes bytes as they come; what complete frames say goes into *res. */
 void report_add(struct report *r, const char *p, size_t n, struct result *res);
+/* The same in two parts: takes bytes; how many of them are complete frames; what these say. */
+void report_put(struct report *r, const char *p, size_t n);
+size_t report_waiting(const struct report *r);
+void report_take(struct report *r, struct result *res);
 /* One frame around `json`, ready to be written. */
 int report_frame(struct buf *out, const char *json, size_t n);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -19,15 +20,25 @@
 #define DEPTH_MAX 64    /* directories below are reported by name and not entered */
 #define SEEN_MAX  65536 /* directory entries looked at */
 
-/* Directories still to read, as paths relative to the workspace. */
-struct walk {
+#define DIR_COST       5
+#define COMPARED_BYTES 2048      /* of a file, for the cost of one */
+#define COMPARED_NAMES 64        /* so with names */
+#define SMALL_BYTES    (4 * MIB) /* that go in a moment; so with SMALL_FILES */
+#define SMALL_FILES    1000
+
+/* Directories still to read, as paths relative to the workspace; and the one that is being read. */
+struct workspace_walk {
 	int root;
 	struct result *res;
 	const struct request *req;
 	const char *script;
 	char *todo[RESULT_FILES_MAX];
 	size_t n_todo;
+	char *path;
+	DIR *dir; /* NULL: none */
 	size_t seen;
+	uint64_t cost; /* of this step so far; one is about a microsecond */
+	bool begun;
 };
 
 static bool add_file(struct result *res, const char *path, uint64_t size, enum file_change change)
@@ -50,7 +61,7 @@ static bool add_file(struct result *res, const char *path, uint64_t size, enum f
 }
 
 /* The bytes that were placed under this name, or NULL. */
-static const struct str *placed(const struct walk *w, const char *path)
+static const struct str *placed(const struct workspace_walk *w, const char *path)
 {
 	if (streq(path, w->script))
 		return &w->req->code;
@@ -80,10 +91,11 @@ static bool same_content(int root, const char *path, const struct str *data, uin
 	return fd >= 0;
 }
 
-static void visit(struct walk *w, const char *path, const struct stat *st)
+static void visit(struct workspace_walk *w, const char *path, const struct stat *st)
 {
 	const struct str *before = placed(w, path);
 
+	w->cost += 1 + w->req->n_files / COMPARED_NAMES;
 	if (S_ISDIR(st->st_mode)) {
 		if (w->n_todo < ELEMENTSOF(w->todo))
 			w->todo[w->n_todo++] = strdup(path);
@@ -91,6 +103,8 @@ static void visit(struct walk *w, const char *path, const struct stat *st)
 			w->res->files_truncated = true;
 		return;
 	}
+	if (before)
+		w->cost += before->n / COMPARED_BYTES;
 	if (!before)
 		(void)add_file(w->res, path, (uint64_t)st->st_size, FILE_CREATED);
 	else if (!S_ISREG(st->st_mode) ||
@@ -98,34 +112,44 @@ static void visit(struct walk *w, const char *path, const struct stat *st)
 		(void)add_file(w->res, path, (uint64_t)st->st_size, FILE_MODIFIED);
 }
 
-static void read_dir(struct walk *w, const char *dir)
+static void visit_entry(struct workspace_walk *w, const char *name)
 {
-	CLEANUP_FD int fd = sys_openat2(w->root, *dir ? dir : ".",
-	                                O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, BENEATH);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	char path[PATH_MAX];
+	struct stat st;
 
-	if (!d)
+	if (streq(name, ".") || streq(name, ".."))
 		return;
-	(void)fd_take(&fd);
-	for (struct dirent *e = readdir(d); e; e = readdir(d)) {
-		char path[PATH_MAX];
-		struct stat st;
-
-		if (streq(e->d_name, ".") || streq(e->d_name, ".."))
-			continue;
-		if (++w->seen > SEEN_MAX || w->res->files_truncated) {
-			w->res->files_truncated = true;
-			break;
-		}
-		if ((size_t)snprintf(path, sizeof(path), "%s%s%s", dir, *dir ? "/" : "",
-		                     e->d_name) >= sizeof(path)) {
-			w->res->files_truncated = true;
-			continue;
-		}
-		if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-			visit(w, path, &st);
+	if (++w->seen > SEEN_MAX || (size_t)snprintf(path, sizeof(path), "%s%s%s", w->path,
+	                                             *w->path ? "/" : "", name) >= sizeof(path)) {
+		w->res->files_truncated = true;
+		return;
 	}
-	(void)closedir(d);
+	if (fstatat(dirfd(w->dir), name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		visit(w, path, &st);
+}
+
+static void close_dir(struct workspace_walk *w)
+{
+	if (w->dir)
+		(void)closedir(w->dir);
+	w->dir = NULL;
+	free(w->path);
+	w->path = NULL;
+}
+
+/* Takes the path. */
+static void open_dir(struct workspace_walk *w, char *path)
+{
+	CLEANUP_FD int fd = sys_openat2(w->root, *path ? path : ".",
+	                                O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, BENEATH);
+
+	w->cost += DIR_COST;
+	w->path = path;
+	w->dir = fd < 0 ? NULL : fdopendir(fd);
+	if (w->dir)
+		(void)fd_take(&fd);
+	else
+		close_dir(w);
 }
 
 static size_t depth_of(const char *path)
@@ -138,7 +162,7 @@ static size_t depth_of(const char *path)
 }
 
 /* A placed file that is no file any more: gone, a directory, or behind something that is none. */
-static void add_deleted(struct walk *w, const char *path)
+static void add_deleted(struct workspace_walk *w, const char *path)
 {
 	CLEANUP_FD int fd = sys_openat2(w->root, path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, BENEATH);
 	struct stat st;
@@ -148,26 +172,87 @@ static void add_deleted(struct walk *w, const char *path)
 		(void)add_file(w->res, path, 0, FILE_DELETED);
 }
 
+/* The next directory; false: there is none. */
+static bool next_dir(struct workspace_walk *w)
+{
+	CLEANUP_FREE char *path = NULL;
+
+	if (!w->begun) {
+		w->begun = true;
+		path = strdup("");
+	} else if (w->n_todo) {
+		path = w->todo[--w->n_todo];
+	} else {
+		return false;
+	}
+	if (path && depth_of(path) < DEPTH_MAX && !w->res->files_truncated)
+		open_dir(w, TAKE_PTR(path));
+	else
+		w->res->files_truncated = true;
+	return true;
+}
+
+struct workspace_walk *workspace_walk_new(int dir_fd, const struct request *req, const char *script,
+                                          struct result *res)
+{
+	struct workspace_walk *w = calloc(1, sizeof(*w));
+
+	if (w)
+		*w = (struct workspace_walk){
+			.root = dir_fd, .res = res, .req = req, .script = script
+		};
+	return w;
+}
+
+bool workspace_walk_step(struct workspace_walk *w, uint64_t cost)
+{
+	for (w->cost = 0; w->cost < cost;) {
+		struct dirent *e = w->dir ? readdir(w->dir) : NULL;
+
+		if (e && !w->res->files_truncated)
+			visit_entry(w, e->d_name);
+		else if (w->dir)
+			close_dir(w);
+		else if (!next_dir(w))
+			break;
+	}
+	if (w->dir || w->n_todo || !w->begun)
+		return false;
+	add_deleted(w, w->script);
+	for (size_t i = 0; i < w->req->n_files; i++)
+		add_deleted(w, w->req->files[i].path);
+	return true;
+}
+
+void workspace_walk_free(struct workspace_walk *w)
+{
+	if (!w)
+		return;
+	close_dir(w);
+	while (w->n_todo)
+		free(w->todo[--w->n_todo]);
+	free(w);
+}
+
 int workspace_changes(int dir_fd, const struct request *req, const char *script, struct result *res)
 {
-	CLEANUP_FREE struct walk *w = calloc(1, sizeof(*w));
+	struct workspace_walk *w = workspace_walk_new(dir_fd, req, script, res);
 
 	if (!w)
 		return -ENOMEM;
-	*w = (struct walk){ .root = dir_fd, .res = res, .req = req, .script = script };
-	read_dir(w, "");
-	while (w->n_todo) {
-		CLEANUP_FREE char *dir = w->todo[--w->n_todo];
-
-		if (dir && depth_of(dir) < DEPTH_MAX)
-			read_dir(w, dir);
-		else
-			res->files_truncated = true;
-	}
-	add_deleted(w, script);
-	for (size_t i = 0; i < req->n_files; i++)
-		add_deleted(w, req->files[i].path);
+	(void)workspace_walk_step(w, UINT64_MAX);
+	workspace_walk_free(w);
 	return 0;
+}
+
+bool workspace_is_large(int dir_fd)
+{
+	struct statvfs st;
+
+	if (fstatvfs(dir_fd, &st) < 0)
+		return true;
+	return (uint64_t)(st.f_blocks - st.f_bfree) * st.f_frsize > SMALL_BYTES ||
+	       st.f_files - st.f_ffree > SMALL_FILES;
 }
 
 /*
@@ -324,6 +409,27 @@ static int open_box_file(int dir_fd, const char *path, struct err *err)
 		               "\"%.100s\" in the box is sparse (%" PRIu64 " bytes)", path,
 		               (uint64_t)st.st_size);
 	return fd_take(&fd);
+}
+
+int workspace_read(int dir_fd, const char *box_path, struct buf *out, struct err *err)
+{
+	CLEANUP_FD int fd = open_box_file(dir_fd, box_path, err);
+	char chunk[65536];
+	ssize_t n = 1;
+
+	if (fd < 0)
+		return fd;
+	while (n > 0 && !out->error) {
+		n = read(fd, chunk, sizeof(chunk));
+		if (n > 0)
+			buf_put(out, chunk, (size_t)n);
+	}
+	if (n < 0)
+		return err_set(err, ERR_IO, errno, "read \"%.100s\" in the box", box_path);
+	if (out->error)
+		return err_set(err, out->error == -EFBIG ? ERR_LIMIT : ERR_INTERNAL, -out->error,
+		               "\"%.100s\" in the box", box_path);
+	return 0;
 }
 
 int workspace_fetch(int dir_fd, const char *box_path, const char *host_path, struct err *err)

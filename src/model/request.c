@@ -433,6 +433,19 @@ static int check_name(const char *field, const char *name, struct err *err)
 	                  REQUEST_NAME_MAX);
 }
 
+static int check_labels(const struct request *r, struct err *err)
+{
+	for (size_t i = 0; i < r->n_labels && r->n_labels <= REQUEST_LABELS_MAX; i++) {
+		size_t n = strnlen(r->labels[i], REQUEST_NAME_MAX + 1), at = 0;
+
+		while (at < n && (unsigned char)r->labels[i][at] >= ' ' && r->labels[i][at] != 0x7f)
+			at++; /* no control characters: it is shown to people */
+		if (n < 1 || n > REQUEST_NAME_MAX || at < n)
+			return err_set(err, ERR_INVALID, 0, "labels[%zu]: is not a label", i);
+	}
+	return check_size("labels", "elements", r->n_labels, REQUEST_LABELS_MAX, "name fewer", err);
+}
+
 static int check_names(const struct request *r, struct err *err)
 {
 	int e = 0;
@@ -454,7 +467,7 @@ static int check_names(const struct request *r, struct err *err)
 				e = err_set(err, ERR_INVALID, 0, "%s: \"%.48s\" is given twice",
 				            field, r->tools[i]);
 	}
-	return e;
+	return e < 0 ? e : check_labels(r, err);
 }
 
 static int check_no_code(const struct request *r, struct err *err)
@@ -772,6 +785,8 @@ int request_from_json(const char *json, size_t n, struct arena *arena, struct re
 		                   &r.n_args);
 		r.tools = read_list(&rd, &root, "tools", REQUEST_TOOLS_MAX, REQUEST_NAME_MAX,
 		                    &r.n_tools);
+		r.labels = read_list(&rd, &root, "labels", REQUEST_LABELS_MAX, REQUEST_NAME_MAX,
+		                     &r.n_labels);
 		read_files(&rd, &root);
 		json_node_end(&root);
 	}

@@ -24,6 +24,7 @@
 #define REQUEST_PATH_MAX     1024
 #define REQUEST_NAME_MAX     128 /* session_id, idempotency_key, tool names */
 #define REQUEST_TOOLS_MAX    64
+#define REQUEST_LABELS_MAX   16
 #define REQUEST_PARAMS_MAX   64         /* of an action that is not code */
 #define REQUEST_PARAM_SUM    (64 * KIB) /* their bytes together */
 #define REQUEST_JSON_MAX     (128 * MIB)
@@ -85,6 +86,8 @@ struct request {
 	size_t n_files;
 	const char **tools;
 	size_t n_tools;
+	const char **labels; /* for policies, beside those of the caller; in no digest */
+	size_t n_labels;
 	const char *session_id;      /* NULL: none */
 	const char *idempotency_key; /* NULL: none */
 };

@@ -49,6 +49,16 @@ static bool add_headers(const struct http_server *s, struct MHD_Response *respon
 	return ok;
 }
 
+static struct MHD_Response *with_headers(const struct http_server *s, struct MHD_Response *response,
+                                         const char *type, const struct http_header *headers,
+                                         size_t n)
+{
+	if (!response || add_headers(s, response, type, headers, n))
+		return response;
+	MHD_destroy_response(response);
+	return NULL;
+}
+
 /* Takes the body. NULL: no memory. */
 static struct MHD_Response *make(const struct http_server *s, const char *type,
                                  const struct http_header *headers, size_t n, struct buf *body)
@@ -65,10 +75,17 @@ static struct MHD_Response *make(const struct http_server *s, const char *type,
 	if (!response)
 		return NULL;
 	data = NULL;
-	if (add_headers(s, response, type, headers, n))
-		return response;
-	MHD_destroy_response(response);
-	return NULL;
+	return with_headers(s, response, type, headers, n);
+}
+
+static void send_made(struct http_request *r, unsigned status, size_t len)
+{
+	r->answered = true;
+	r->status = status;
+	r->dead = !r->response;
+	r->s->counts.answered += !r->dead;
+	r->s->counts.bytes_out += len;
+	request_resume(r);
 }
 
 void http_answer(struct http_request *r, unsigned status, const char *type,
@@ -82,12 +99,24 @@ void http_answer(struct http_request *r, unsigned status, const char *type,
 		buf_done(body);
 	if (r->answered)
 		return;
-	r->answered = true;
-	r->status = status;
-	r->dead = !r->response;
-	r->s->counts.answered += !r->dead;
-	r->s->counts.bytes_out += len;
-	request_resume(r);
+	send_made(r, status, len);
+}
+
+void http_answer_shared(struct http_request *r, unsigned status, const char *type,
+                        const struct http_header *headers, size_t n_headers, struct str body,
+                        void (*release)(void *data), void *data)
+{
+	struct MHD_Response *response = NULL;
+
+	if (!r->answered)
+		response = MHD_create_response_from_buffer_with_free_callback_cls(
+			body.n, (void *)(uintptr_t)body.p, release, data);
+	if (!response)
+		release(data);
+	if (r->answered)
+		return;
+	r->response = with_headers(r->s, response, type, headers, n_headers);
+	send_made(r, status, body.n);
 }
 
 enum MHD_Result answer_refuse(struct http_request *r, unsigned status)

@@ -115,6 +115,14 @@ void *http_data(const struct http_request *r);
 void http_answer(struct http_request *r, unsigned status, const char *type,
                  const struct http_header *headers, size_t n_headers, struct buf *body);
 
+/* The same with a body that is somebody else's: `release` is called once, when it is not needed any
+ * more, perhaps before this returns. */
+void http_answer_shared(struct http_request *r, unsigned status, const char *type,
+                        const struct http_header *headers, size_t n_headers, struct str body,
+                        void (*release)(void *data), void *data);
+/* The body is the caller's now, and http_body() is empty. */
+void http_body_take(struct http_request *r, struct buf *ret);
+
 /* An answer without an end: status 200, chunked, sent as it comes. */
 typedef void http_stream_gone(void *data, struct http_stream *s);
 int http_stream_open(struct http_request *r, const char *type, http_stream_gone *gone, void *data,

@@ -360,6 +360,13 @@ struct str http_body(const struct http_request *r)
 	return (struct str){ r->body.data ? r->body.data : "", r->body.len };
 }
 
+void http_body_take(struct http_request *r, struct buf *ret)
+{
+	r->s->bodies -= r->body.len;
+	*ret = r->body;
+	r->body = BUF_INIT(r->body_max);
+}
+
 void http_body_limit(struct http_request *r, size_t bytes)
 {
 	r->body_max = MIN2(bytes, r->body_max);

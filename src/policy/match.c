@@ -4,6 +4,7 @@
  * denied. Time is bounded by patterns x subjects (POLICY_PATTERNS_MAX, FINDINGS_MAX).
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "policy/policy_impl.h"
 
@@ -40,14 +41,23 @@ static bool too_long(const char *s)
 	return s && strnlen(s, POLICY_SUBJECT_MAX + 1) > POLICY_SUBJECT_MAX;
 }
 
+/* Those of whoever asks, then those of the request. */
+static const char *label_at(const struct policy_input *in, size_t i)
+{
+	if (i < in->n_labels)
+		return in->labels[i];
+	i -= in->n_labels;
+	return i < in->request->n_labels ? in->request->labels[i] : NULL;
+}
+
 static const char *names_fault(const struct policy_input *in)
 {
 	if (too_long(in->caller) || too_long(in->action))
 		return "the caller's or the action's name is too long to be judged";
-	if (in->n_labels > POLICY_LABELS_MAX)
+	if (in->n_labels + in->request->n_labels > POLICY_LABELS_MAX)
 		return "the session has more labels than can be judged";
-	for (size_t i = 0; i < in->n_labels; i++)
-		if (!in->labels[i] || too_long(in->labels[i]))
+	for (size_t i = 0; i < in->n_labels + in->request->n_labels; i++)
+		if (!label_at(in, i) || too_long(label_at(in, i)))
 			return "a label is too long to be judged";
 	if (in->request->n_tools > REQUEST_TOOLS_MAX)
 		return "there are more tools than can be judged";
@@ -110,7 +120,7 @@ const char *cond_subject(enum cond c, const struct policy_input *in, size_t i)
 	case COND_CALLER:
 		return i ? NULL : in->caller ? in->caller : "";
 	case COND_LABEL:
-		return i < in->n_labels ? in->labels[i] : NULL;
+		return label_at(in, i);
 	case COND_ACTION:
 		return i ? NULL : in->action ? in->action : ACTION_USUAL;
 	case COND_LANGUAGE:
@@ -199,8 +209,17 @@ static void say(struct decision *d, enum verdict verdict, const char *rule, cons
 void policy_eval(const struct policy *p, const struct policy_input *in, struct decision *ret)
 {
 	const char *fault = input_fault(in);
-	const struct policy_rule *rule = fault ? NULL : deciding(p, in);
+	struct policy_input known = *in;
+	const struct policy_rule *rule;
+	char name[POLICY_SUBJECT_MAX + 1];
 
+	/* Which token of a name it is ("token:NAME#ID") means nothing to a policy. */
+	if (!fault && in->caller) {
+		(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(in->caller, "#"),
+		               in->caller);
+		known.caller = name;
+	}
+	rule = fault ? NULL : deciding(p, &known);
 	*ret = p->bounds;
 	(void)snprintf(ret->policy, sizeof(ret->policy), "%s", p->name);
 	if (fault)

@@ -156,6 +156,9 @@ static void handle(struct pool *p, uint64_t event)
 		if (b->state == WARM_RUNNING && b->call)
 			call_on_stream(p, b->call, tag);
 		break;
+	case TAG_WORK:
+		works_reap(p);
+		break;
 	}
 }
 

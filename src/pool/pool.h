@@ -6,8 +6,9 @@
  * are made in the background. An empty pool makes the caller wait for a fresh box, never for less
  * isolation. A request whose level, network or limits no waiting box has gets a fresh box too.
  *
- * One thread, no waiting inside: everything happens in pool_turn(), which may be called whenever
- * pool_fd() is readable, and at least every POOL_TICK_MS while something is under way.
+ * No waiting inside, and one thread unless pool_threads() is called: everything happens in
+ * pool_turn(), which may be called whenever pool_fd() is readable, and at least every POOL_TICK_MS
+ * while something is under way.
  */
 
 #include <stdbool.h>
@@ -78,6 +79,12 @@ void pool_fetch(struct pool_call *call, const struct jail_fetch *fetch, size_t n
 /* Output as it comes, beside what the result keeps; to be set before the next pool_turn(). */
 typedef void pool_output(void *data, bool is_stderr, const char *bytes, size_t n);
 void pool_listen(struct pool_call *call, pool_output *output, void *data);
+/*
+ * What the caller makes of a large result, by the thread that completes it. `always`: of any, with
+ * everything in the box gone and its workspace open (FD_NONE: there is none).
+ */
+typedef void pool_prepare_fn(void *data, struct result *res, int workspace);
+void pool_prepare(struct pool_call *call, pool_prepare_fn *prepare, void *data, bool always);
 /* Does it still wait for a box? */
 bool pool_is_queued(const struct pool_call *call);
 /* The run is stopped; its result comes as usual. */
@@ -85,6 +92,10 @@ void pool_cancel(struct pool *p, struct pool_call *call);
 /* Submits and turns until it is done. */
 void pool_run(struct pool *p, const struct request *req, struct result *res);
 
+/* So many threads for what takes long after a run; without them pool_turn() does it all. */
+int pool_threads(struct pool *p, unsigned n, struct err *err);
+/* To be called before pool_close(): what they have begun is finished first. */
+void pool_end_threads(struct pool *p);
 /* One more kind of box; *ret is its index. */
 int pool_add_shape(struct pool *p, const struct pool_shape *config, size_t *ret, struct err *err);
 /* Until as many boxes of the shape wait, or the time is over. */

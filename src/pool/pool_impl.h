@@ -72,7 +72,17 @@ struct box {
 	struct receipt receipt;
 };
 
-enum call_state { CALL_QUEUED = 0, CALL_RUNNING, CALL_KILLED, CALL_OVER };
+/* AFTER: the box is no longer its own, the result is not complete. */
+enum call_state { CALL_QUEUED = 0, CALL_RUNNING, CALL_KILLED, CALL_AFTER, CALL_OVER };
+
+/* Something that takes long. done() follows run() in the thread that turns. */
+struct pool_work {
+	struct pool_work *next;
+	struct pool_call *call;
+	void (*run)(struct pool_call *c);
+	void (*done)(struct pool *p, struct pool_call *c);
+};
+struct works;
 
 struct pool_call {
 	struct pool_call *prev, *next;
@@ -94,6 +104,17 @@ struct pool_call {
 	void *listener_data;
 	const struct jail_fetch *fetch;
 	size_t n_fetch;
+	/* after.c */
+	struct pool_work work;
+	bool parsing; /* a thread has `report` and *res */
+	bool failed;  /* what follows was decided by call_fail() */
+	enum run_state failed_state;
+	struct err failed_err;
+	int workspace; /* from the end of the run on */
+	struct workspace_walk *walk;
+	pool_prepare_fn *prepare;
+	void *prepare_data;
+	bool prepare_always;
 };
 
 struct call_list {
@@ -133,8 +154,9 @@ struct pool {
 	uint32_t starting;  /* list of boxes under way, NO_BOX: none */
 	struct call_list queued, running, over;
 	unsigned n_ending, n_prepared;
-	uint32_t spent;   /* list of boxes whose result is on its way out: 1 + index, 0: none */
-	unsigned unheard; /* runs whose output is not read as it comes */
+	struct works *works; /* NULL: no threads */
+	uint32_t spent;      /* list of boxes whose result is on its way out: 1 + index, 0: none */
+	unsigned unheard;    /* runs whose output is not read as it comes */
 	struct cgroup_host cgroups; /* parents only, for reading usage */
 	uint64_t tick_ns, demand_ns;
 	uint32_t without;
@@ -145,7 +167,7 @@ struct pool {
 };
 
 /* loop.c */
-enum pool_tag { TAG_LAUNCHER = 0, TAG_CONTROL, TAG_REPORT, TAG_OUT, TAG_ERR, TAG_IN };
+enum pool_tag { TAG_LAUNCHER = 0, TAG_CONTROL, TAG_REPORT, TAG_OUT, TAG_ERR, TAG_IN, TAG_WORK };
 int pool_observe(struct pool *p, int fd, uint32_t events, enum pool_tag tag, uint32_t index);
 
 /* box.c */
@@ -193,6 +215,19 @@ void call_fail(struct pool *p, struct pool_call *c, enum run_state state, const 
 void call_listen(struct pool *p, struct pool_call *c, uint64_t now);
 void call_tick(struct pool *p, struct pool_call *c, uint64_t now);
 void call_free(struct pool_call *c);
+
+/* after.c: from the end of the run to its result. */
+void call_set_error(struct pool_call *c, enum err_code code, const char *text);
+/* Everything about the box is known; what it wrote and left is looked at now, or in a thread. */
+void call_complete(struct pool *p, struct pool_call *c);
+void call_give_back(struct pool *p, struct pool_call *c);
+/* Frames that came; false: a thread reads them, and call_parsed() follows. */
+bool call_parse(struct pool *p, struct pool_call *c, const char *bytes, size_t n);
+void call_parsed(struct pool *p, struct pool_call *c); /* run.c */
+
+/* work.c */
+void work_put(struct pool *p, struct pool_work *w);
+void works_reap(struct pool *p);
 
 /* pool.c */
 void call_list_add(struct call_list *l, struct pool_call *c);

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
@@ -31,7 +32,7 @@
 
 #define READ_CHUNK     65536
 #define SEND_MS        1000 /* for a message to a runner that waits for it */
-#define READS_PER_TURN 16   /* so that one flooding stream cannot starve the others */
+#define READS_PER_TURN 16   /* of all streams together, so that floods do not hold up others */
 
 static uint32_t index_of(const struct pool *p, const struct box *b)
 {
@@ -240,6 +241,7 @@ void call_claim(struct pool *p, struct pool_call *c, struct box *b)
 	p->unheard++;
 	p->shapes[b->shape].claimed++;
 	p->shapes[b->shape].claimed_ns = b->since_ns;
+	c->workspace = FD_NONE;
 	report_init(&c->report);
 	output_init(&c->out, c->req->limits.output_bytes);
 	output_init(&c->errout, c->req->limits.output_bytes);
@@ -292,149 +294,62 @@ static void write_stdin(struct pool_call *c, struct box *b)
 void call_on_stream(struct pool *p, struct pool_call *c, enum pool_tag tag)
 {
 	struct box *b = &p->boxes[c->box];
+	int reads = MAX2(READS_PER_TURN / (int)MIN2(p->running.n, 1u * READS_PER_TURN), 1);
 
 	if (tag == TAG_OUT)
-		read_stream(c, &b->out, &c->out, READS_PER_TURN);
+		read_stream(c, &b->out, &c->out, reads);
 	else if (tag == TAG_ERR)
-		read_stream(c, &b->errout, &c->errout, READS_PER_TURN);
+		read_stream(c, &b->errout, &c->errout, reads);
 	else if (b->in >= 0)
 		write_stdin(c, b);
 }
 
 /* ---- the end --------------------------------------------------------------------------- */
 
-static void set_error(struct pool_call *c, enum err_code code, const char *text)
+/* What is there now: whoever is left in the box may write for ever. */
+static void read_rest(struct pool_call *c, int *fd, struct output *to)
 {
-	if (c->res->error.code == ERR_NONE)
-		(void)err_set(&c->res->error, code, 0, "%s", text);
+	int there = 0;
+
+	if (*fd >= 0 && ioctl(*fd, FIONREAD, &there) == 0 && there > 0)
+		read_stream(c, fd, to, there / READ_CHUNK + 1);
 }
 
-static enum run_state exit_state(struct pool_call *c)
+/* Everything is known of the box, and it goes away; what it left is the call's. */
+static void leave(struct pool *p, struct pool_call *c, struct box *b, bool gone)
 {
-	int status = c->exit_report.wait_status;
-
-	if (c->report.done && c->report.exit_code == 128 + SIGINT && c->res->exception.type &&
-	    streq(c->res->exception.type, "KeyboardInterrupt")) {
-		c->res->signal = SIGINT; /* what an interpreter that nobody stops dies of */
-		return RUN_KILLED;
-	}
-	if (c->report.done) {
-		c->res->has_exit_code = true;
-		c->res->exit_code = c->report.exit_code;
-	} else if (!c->exited || WIFSIGNALED(status)) {
-		c->res->signal = c->exited ? WTERMSIG(status) : SIGKILL;
-		return RUN_KILLED;
-	} else {
-		c->res->has_exit_code = true;
-		c->res->exit_code = WEXITSTATUS(status);
-	}
-	return c->res->exit_code == 0 ? RUN_FINISHED : RUN_FAILED;
-}
-
-/* The first that applies, from the most certain cause to the least. */
-static enum run_state end_state(struct pool_call *c)
-{
-	enum run_state s = exit_state(c);
-
-	if (c->usage.oom_kills || c->usage.memory_exceeded) {
-		set_error(c, ERR_LIMIT, "the memory limit was reached");
-		return RUN_OOM;
-	}
-	if (c->timed_out || c->usage.cpu_exceeded) {
-		set_error(c, ERR_LIMIT,
-		          c->timed_out ? "the wall time limit was reached"
-		                       : "the processor time limit was reached");
-		return RUN_TIMED_OUT;
-	}
-	if (c->cancelled && !c->exited && !c->report.done)
-		return RUN_CANCELLED;
-	if (s == RUN_FAILED && c->exit_report.disk_full) {
-		set_error(c, ERR_LIMIT, "the disk or inode limit was reached");
-		return RUN_DISK_LIMIT;
-	}
-	if (s == RUN_FINISHED && (output_dropped(&c->out) || output_dropped(&c->errout))) {
-		set_error(c, ERR_LIMIT, "the output limit was reached; the middle was dropped");
-		return RUN_OUTPUT_LIMIT;
-	}
-	if (s == RUN_KILLED && !c->exited && !c->report.done)
-		set_error(c, ERR_INTERNAL, "the box was killed from outside");
-	return s;
-}
-
-static void fetch_files(struct pool_call *c, int workspace)
-{
-	for (size_t i = 0; i < c->n_fetch; i++) {
-		struct err err;
-
-		if (workspace_fetch(workspace, c->fetch[i].box_path, c->fetch[i].host_path, &err) <
-		            0 &&
-		    c->res->error.code == ERR_NONE)
-			c->res->error = err;
-	}
-}
-
-static void fill_result(struct pool_call *c, struct box *b)
-{
-	struct result *res = c->res;
-	uint64_t end = c->end_ns ? c->end_ns : clock_ns();
-
+	read_rest(c, &b->out, &c->out);
+	read_rest(c, &b->errout, &c->errout);
 	box_subtract(b, &c->usage, &c->exit_report);
-	res->state = end_state(c);
-	res->out_dropped = output_dropped(&c->out);
-	res->err_dropped = output_dropped(&c->errout);
-	if (output_finish(&c->out, &res->out) < 0 || output_finish(&c->errout, &res->errout) < 0)
-		set_error(c, ERR_INTERNAL, "out of memory for the output");
-	res->usage = (struct usage){
-		.wall_ms = (end - c->go_ns) / 1000000,
-		.cpu_ms = c->usage.cpu_ns / 1000000,
-		.peak_memory_bytes = c->usage.memory_peak,
-		.pids_peak = c->usage.pids_peak ? c->usage.pids_peak : 1, /* nobody counted */
-		.read_bytes = c->exit_report.read_bytes,
-		.written_bytes = c->exit_report.written_bytes,
-	};
-	if (b->workspace < 0)
-		return;
-	(void)workspace_changes(b->workspace, c->req, route_script(c->req), res);
-	fetch_files(c, b->workspace);
-}
-
-static void give_back(struct pool *p, struct pool_call *c)
-{
-	if (c->state != CALL_QUEUED && !c->listening)
-		p->unheard--;
-	if (c->state == CALL_QUEUED)
-		p->n_ordered -= c->ordered;
-	call_list_del(c->state == CALL_QUEUED ? &p->queued : &p->running, c);
-	p->freed = true;
-	c->state = CALL_OVER;
-	call_list_add(&p->over, c);
-}
-
-/* Everything is known: the result goes out, the box goes away. */
-static void conclude(struct pool *p, struct pool_call *c, struct box *b, bool gone)
-{
-	fill_result(c, b);
+	c->workspace = fd_take(&b->workspace);
+	c->state = CALL_AFTER;
 	b->call = NULL;
 	if (gone)
 		box_close_streams(b);
 	else
 		box_spend(p, b);
-	give_back(p, c);
+	if (!c->parsing)
+		call_complete(p, c);
 }
 
 void call_fail(struct pool *p, struct pool_call *c, enum run_state state, const struct err *err)
 {
 	struct box *b = c->box == NO_BOX ? NULL : &p->boxes[c->box];
 
-	c->res->state = state;
-	if (c->res->error.code == ERR_NONE)
-		c->res->error = *err;
+	c->failed = true;
+	c->failed_state = state;
+	c->failed_err = *err;
+	if (c->state == CALL_QUEUED)
+		c->workspace = FD_NONE;
+	else
+		c->state = CALL_AFTER;
 	if (b && b->call == c) {
 		b->call = NULL;
 		box_close_streams(b);
 		box_kill(p, b);
 	}
-	give_back(p, c);
+	if (!c->parsing)
+		call_complete(p, c);
 }
 
 /* The program is over. What it wrote is in the pipes; what it used is still on record. */
@@ -446,8 +361,6 @@ static void finish_live(struct pool *p, struct pool_call *c)
 	bool alone = false;
 
 	c->end_ns = clock_ns();
-	read_stream(c, &b->out, &c->out, INT32_MAX);
-	read_stream(c, &b->errout, &c->errout, INT32_MAX);
 	/*
 	 * What other processes of it still write would be read half done, and a file that is copied
 	 * out must not change meanwhile: then everything has to be gone first. So when the box is
@@ -455,55 +368,86 @@ static void finish_live(struct pool *p, struct pool_call *c)
 	 */
 	if (!c->exited && c->report.exit_code && fstatvfs(b->workspace, &st) == 0)
 		c->exit_report.disk_full = st.f_bavail == 0 || st.f_ffree == 0;
-	if (c->n_fetch ||
+	if (c->n_fetch || c->prepare_always ||
 	    !box_usage(p, b, &c->usage, c->exited ? &ignored : &c->exit_report, &alone) ||
 	    (!c->exited && !alone)) {
 		c->state = CALL_KILLED;
 		box_kill(p, b);
 		return;
 	}
-	conclude(p, c, b, false);
+	leave(p, c, b, false);
+}
+
+/* 1: bytes were taken; 0: there are none, or the end; -EINPROGRESS: a thread reads them. */
+static int read_report(struct pool *p, struct pool_call *c, struct box *b)
+{
+	static char chunk[READ_CHUNK];
+	ssize_t n = read(b->report, chunk, sizeof(chunk));
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n <= 0) {
+		b->report = fd_close(b->report);
+		return 0;
+	}
+	if (call_parse(p, c, chunk, (size_t)n))
+		return 1;
+	(void)epoll_ctl(p->epoll, EPOLL_CTL_DEL, b->report, NULL); /* until it has read */
+	return -EINPROGRESS;
 }
 
 void call_on_report(struct pool *p, struct pool_call *c)
 {
 	struct box *b = &p->boxes[c->box];
-	static char chunk[READ_CHUNK];
-	ssize_t n = read(b->report, chunk, sizeof(chunk));
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (c->parsing || b->report < 0)
 		return;
-	if (n <= 0) {
-		b->report = fd_close(b->report);
-		return;
-	}
-	report_add(&c->report, chunk, (size_t)n, c->res);
-	if (c->report.done && c->state == CALL_RUNNING)
+	if (read_report(p, c, b) > 0 && c->report.done && c->state == CALL_RUNNING)
 		finish_live(p, c);
+}
+
+/* Its process ended; what it said before that may still be on its way. */
+static void finish_exited(struct pool *p, struct pool_call *c)
+{
+	struct box *b = &p->boxes[c->box];
+	int there = 0, r = 1;
+
+	if (b->report >= 0)
+		(void)ioctl(b->report, FIONREAD, &there);
+	for (int i = 0; i <= there / READ_CHUNK && b->report >= 0 && !c->report.done && r > 0; i++)
+		r = read_report(p, c, b);
+	if (c->parsing)
+		return;
+	c->report.done = false; /* how it really ended is what counts */
+	finish_live(p, c);
 }
 
 void call_on_exit(struct pool *p, struct pool_call *c, const struct box_report *rep)
 {
-	struct box *b = &p->boxes[c->box];
-
 	c->exited = true;
 	c->exit_report = *rep;
-	while (b->report >= 0 && !c->report.done && c->state == CALL_RUNNING) {
-		static char chunk[READ_CHUNK]; /* what it said before it ended */
-		ssize_t n = read(b->report, chunk, sizeof(chunk));
+	if (c->state == CALL_RUNNING && !c->parsing)
+		finish_exited(p, c);
+}
 
-		if (n <= 0)
-			break;
-		report_add(&c->report, chunk, (size_t)n, c->res);
-	}
-	c->report.done = false; /* how it really ended is what counts */
-	if (c->state == CALL_RUNNING)
+void call_parsed(struct pool *p, struct pool_call *c)
+{
+	struct box *b = &p->boxes[c->box];
+
+	c->parsing = false;
+	if (c->state == CALL_AFTER) {
+		call_complete(p, c);
+	} else if (c->state == CALL_RUNNING && c->exited) {
+		finish_exited(p, c);
+	} else if (c->state == CALL_RUNNING && c->report.done) {
 		finish_live(p, c);
+	} else if (c->state == CALL_RUNNING && b->report >= 0) {
+		(void)pool_observe(p, b->report, EPOLLIN, TAG_REPORT, c->box);
+	}
 }
 
 void call_on_end(struct pool *p, struct pool_call *c, const struct launch_usage *usage)
 {
-	struct box *b = &p->boxes[c->box];
 	const struct launch_usage seen =
 		c->usage; /* while it was alive; without cgroups it is more */
 
@@ -513,15 +457,12 @@ void call_on_end(struct pool *p, struct pool_call *c, const struct launch_usage 
 	c->usage.pids_peak = MAX2(usage->pids_peak, seen.pids_peak);
 	if (!c->end_ns)
 		c->end_ns = clock_ns();
-	read_stream(c, &b->out, &c->out, INT32_MAX);
-	read_stream(c, &b->errout, &c->errout, INT32_MAX);
 	if (p->lost) {
-		c->res->state = RUN_LOST;
-		(void)err_set(&c->res->error, ERR_INTERNAL, EPIPE, "the launcher died");
-		give_back(p, c);
-		return;
+		c->failed = true;
+		c->failed_state = RUN_LOST;
+		(void)err_set(&c->failed_err, ERR_INTERNAL, EPIPE, "the launcher died");
 	}
-	conclude(p, c, b, true);
+	leave(p, c, &p->boxes[c->box], true);
 }
 
 /* ---- time ------------------------------------------------------------------------------ */
@@ -539,11 +480,10 @@ static void give_up(struct pool *p, struct pool_call *c)
 {
 	struct box *b = &p->boxes[c->box];
 
-	set_error(c, ERR_INTERNAL, "the box does not end");
-	fill_result(c, b);
-	b->call = NULL;
-	box_close_streams(b);
-	give_back(p, c);
+	if (c->parsing)
+		return;
+	call_set_error(c, ERR_INTERNAL, "the box does not end");
+	leave(p, c, b, true);
 }
 
 void call_tick(struct pool *p, struct pool_call *c, uint64_t now)

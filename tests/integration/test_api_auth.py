@@ -31,6 +31,7 @@ SECRET = "brig_secret_of_the_environment_7319"
 SCOPES = {
     "POST /execute": "run", "POST /executions": "run", "GET /executions": "run read",
     "GET /executions/{id}": "run read", "GET /executions/{id}/output": "run read",
+    "GET /executions/{id}/files": "run read",
     "GET /executions/{id}/events": "run read", "DELETE /executions/{id}": "run",
     "GET /approvals": "run read approve", "GET /approvals/{id}": "run read approve",
     "POST /approvals/{id}": "approve", "DELETE /approvals/{id}": "approve",

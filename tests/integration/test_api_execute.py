@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.parse
 
 import jsonschema
 import pytest
@@ -677,7 +678,7 @@ def test_an_allowed_run_runs(asking):
     assert detail["code"] == "echo ran" and detail["state"] == "waiting" and detail["job"] == which
     assert detail["summary"], detail
     answered = asking.answer(approval, token=asking.token("first"), reason="looks good").expect(200).json
-    assert answered["state"] in ("allowed", "used") and answered["answered_by"] == "token:first", answered
+    assert answered["state"] in ("allowed", "used") and answered["answered_by"].startswith("token:first#"), answered
     result = asking.result(which)
     assert result["stdout"] == "ran\n" and result["approval_id"] == approval
     assert asking.get("/approvals/" + approval).expect(200).json["state"] == "used"
@@ -845,11 +846,13 @@ def test_several_approvers_see_the_same(asking):
     """The first valid answer wins; all are told, the one who was late with an error as well."""
     with asking.ws("/approvals/ws", token=asking.token("first")) as one, \
             asking.ws("/approvals/ws", token=asking.token("second")) as two:
-        assert one.message()["actor"] == "token:first" and two.message()["actor"] == "token:second"
+        assert one.message()["actor"].startswith("token:first#")
+        assert two.message()["actor"].startswith("token:second#")
         which, approval = ask(asking, "echo seen", token=asking.token("asker"))
         for ws in (one, two):
             m = ws.until(lambda m: m["type"] == "request" and m["approval"]["id"] == approval)
-            assert m["code"] == "echo seen" and m["summary"] and m["approval"]["asker"] == "token:asker", m
+            assert m["code"] == "echo seen" and m["summary"], m
+            assert m["approval"]["asker"].startswith("token:asker#"), m
             valid("Approval", m["approval"])
         one.send({"type": "answer", "ref": "any thing", "id": approval, "decision": "allow"})
         answered = one.until(lambda m: m["type"] == "answered")
@@ -860,7 +863,7 @@ def test_several_approvers_see_the_same(asking):
             m = two.message()
             if m["type"] in ("settled", "error"):
                 seen[m["type"]] = m
-        assert seen["settled"]["approval"]["answered_by"] == "token:first"
+        assert seen["settled"]["approval"]["answered_by"].startswith("token:first#")
         assert seen["error"]["ref"] == "2" and seen["error"]["error"]["code"] == "conflict", seen
         assert one.until(lambda m: m["type"] == "settled")["approval"]["id"] == approval
     assert asking.result(which)["stdout"] == "seen\n"
@@ -1009,11 +1012,151 @@ def test_the_ledger_is_sound_and_can_be_checked_without_brig(daemon):
 
 
 def test_who_asked_is_in_the_record(daemon):
-    for token, actor in ((daemon.token("one"), "token:one"), (None, "uid:%d" % os.geteuid())):
+    one = daemon.token("one")
+    mine = "token:one#" + one.split("_")[1][:8]  # the beginning of the id, which is no secret
+    for token, actor in ((one, mine), (None, "uid:%d" % os.geteuid())):
         which = daemon.submit("echo 1", "shell", token=token)
         daemon.result(which)
         assert daemon.rows(job=which, name="received")[0]["actor"] == actor
         assert daemon.get("/executions").json["executions"][0]["caller"] == actor
+
+
+def made_anew(d, name, *options):
+    """Another token of that name."""
+    d.brig("token", "rm", name)
+    d.tokens.pop(name)
+    return d.token(name, *options)
+
+
+def test_a_token_made_anew_is_another_caller(daemon):
+    """Its runs, its output, its keys: nothing of the old one's is there."""
+    old = daemon.token("twice")
+    key = [("Idempotency-Key", "the-same")]
+    which = daemon.submit("echo old", "shell", token=old, headers=key)
+    daemon.result(which, token=old)
+    new = made_anew(daemon, "twice")
+    assert new != old
+    daemon.get("/executions/" + which, token=new).refused(404)
+    daemon.get("/executions/%s/output" % which, token=new).refused(404)
+    daemon.delete("/executions/" + which, token=new).refused(404)
+    assert daemon.get("/executions", token=new).json["executions"] == []
+    again = daemon.ask("POST", "/executions?wait=20000", daemon.request("echo old", "shell"), token=new,
+                       headers=key).expect(200)
+    assert again.header("brig-replayed") is None and again.json["execution_id"] != which, again
+    assert daemon.get("/executions/" + which).expect(200).json["stdout"] == "old\n"
+
+
+def test_a_token_made_anew_does_not_see_the_old_questions(asking):
+    which, approval = ask(asking, "echo whose", token=asking.token("again"))
+    new = made_anew(asking, "again")
+    asking.get("/approvals/" + approval, token=new).refused(404)
+    assert asking.get("/approvals", token=new).json["approvals"] == []
+    asking.delete("/executions/" + which).expect(200)
+
+
+def test_a_token_made_anew_does_not_approve_for_the_old_one(asking):
+    which, approval = ask(asking, "echo sly", token=asking.token("sly", "run,approve"))
+    new = made_anew(asking, "sly", "run,approve")
+    asking.post("/approvals/" + approval, {"decision": "allow"}, token=new).refused(403)
+    asking.delete("/executions/" + which).expect(200)
+
+
+def test_a_policy_knows_a_token_by_its_name(tmp_path):
+    policy = tmp_path / "named.yaml"
+    policy.write_text("version: 1\nname: named\ndefault: allow\nfloor:\n  level: degraded-ok\nrules:\n  - name: not-me\n"
+                      "    match: { caller: \"token:banned\" }\n    verdict: deny\n"
+                      "    reason: not this one\n")
+    tmp_path.chmod(0o755)
+    with brigd.running(policy=policy, tcp=False) as d:
+        assert d.execute("print(1)", token=d.token("banned"))["state"] == "denied"
+        assert d.execute("print(1)", token=d.token("banned-not"))["state"] == "finished"
+
+
+# --- labels and files ------------------------------------------------------------------------------
+
+def test_labels_of_a_request_are_judged(tmp_path):
+    policy = tmp_path / "labels.yaml"
+    policy.write_text("version: 1\nname: labels\ndefault: allow\nfloor:\n  level: degraded-ok\nrules:\n  - name: no-prod\n"
+                      "    match: { label: prod }\n    verdict: deny\n    reason: not there\n")
+    tmp_path.chmod(0o755)
+    with brigd.running(policy=policy, tcp=False) as d:
+        assert d.execute("print(1)", labels=["blue", "prod"])["state"] == "denied"
+        assert d.execute("print(1)", labels=["blue"])["state"] == "finished"
+        assert d.post("/policy/check", d.request(labels=["prod"])).json["decision"]["verdict"] == "deny"
+        d.post("/execute", d.request(labels=["x"] * 17)).refused(400, "invalid", "labels")
+        d.post("/execute", d.request(labels=["a\nb"])).refused(400, "invalid", "labels[0]")
+
+
+LEAVES = ("import os\nopen('made.bin', 'wb').write(bytes(range(256)))\nopen('given', 'w').write('new')\n"
+          "os.mkdir('d')\nopen('d/a b', 'w').write('deep')\nopen('empty', 'w').close()\n"
+          "os.symlink('/etc/passwd', 'link')\nopen('sparse', 'wb').truncate(1 << 30)\n")
+
+
+def files_of(d, which, path, **kw):
+    return d.get("/executions/%s/files?path=%s" % (which, urllib.parse.quote(path)), **kw)
+
+
+def test_files_that_were_asked_for(daemon):
+    request = daemon.request(LEAVES, files=[{"path": "given", "content": "old"},
+                                            {"path": "same", "content": "same"}])
+    done = daemon.post("/execute?files=true", request).expect(200).json
+    which = done["execution_id"]
+    assert done["state"] == "finished" and {"path": "given", "size": 3} in done["files"]["modified"], done
+    reply = files_of(daemon, which, "made.bin").expect(200)
+    assert reply.body == bytes(range(256))
+    assert reply.header("content-type") == "application/octet-stream"
+    assert reply.header("content-disposition") == "attachment"
+    assert files_of(daemon, which, "given").expect(200).body == b"new"
+    assert files_of(daemon, which, "d/a b").expect(200).body == b"deep"
+    assert files_of(daemon, which, "empty").expect(200).body == b""
+    files_of(daemon, which, "link").refused(404)
+    files_of(daemon, which, "sparse").refused(413)
+    for path in ("same", "d", "nothing", "../made.bin", "/etc/passwd"):
+        files_of(daemon, which, path).refused(404)
+    daemon.get("/executions/%s/files" % which).refused(400)
+    files_of(daemon, which, "given", token=daemon.token("stranger")).refused(404)
+
+
+def test_files_are_not_kept_unless_asked_for(daemon):
+    done = daemon.execute("open('x', 'w').write('y')")
+    assert done["files"]["created"], done
+    assert "files=true" in files_of(daemon, done["execution_id"], "x").refused(404)["remedy"]
+    daemon.post("/execute?files=maybe", daemon.request()).refused(400, "invalid", "files")
+
+
+def test_files_are_there_at_the_end_and_not_before(daemon):
+    which = daemon.ask("POST", "/executions?files=true", daemon.request(
+        "open('x', 'w').write('y')\nimport time; time.sleep(30)")).expect(202).json["execution_id"]
+    daemon.reach(which, "running")
+    files_of(daemon, which, "x").refused(409)
+    daemon.delete("/executions/" + which).expect(200)
+    daemon.result(which)
+    assert files_of(daemon, which, "x").status in (200, 404)  # it may not have come so far
+
+
+def test_of_too_many_bytes_some_files_find_no_room(daemon):
+    code = "for n in 'abc': open(n, 'wb').write(n.encode() * (30 << 20))"
+    which = daemon.post("/execute?files=true", daemon.request(code)).expect(200).json["execution_id"]
+    got = [files_of(daemon, which, n) for n in "abc"]
+    assert sorted(r.status for r in got) == [200, 200, 413], got
+    assert all(len(r.body) == 30 << 20 for r in got if r.status == 200)
+
+
+def test_a_large_request_is_read_aside(daemon):
+    """In a thread: what is wrong with it is told as ever, and keys count."""
+    files = [{"path": "f%d" % i, "content": "x" * 100000} for i in range(20)]
+    key = [("Idempotency-Key", "large-%d" % time.time_ns())]
+    first = daemon.execute("import os; print(len(os.listdir()))", files=files, headers=key)
+    assert first["stdout"] == "21\n", first
+    second = daemon.ask("POST", "/execute", daemon.request("import os; print(len(os.listdir()))", files=files),
+                        headers=key).expect(200)
+    assert second.header("brig-replayed") == "true"
+    assert second.json["execution_id"] == first["execution_id"]
+    daemon.post("/execute", daemon.request(files=files, nonsense=1)).refused(400)
+    daemon.post("/execute", b"[" + b" " * 200000).refused(400)
+    with daemon.connect() as w:  # leaves before it is read: nothing happens
+        w.send(brigd.request_bytes("POST", API + "/execute", daemon.request(files=files)))
+    assert daemon.execute("print(1)")["stdout"] == "1\n"
 
 
 # --- the rest -------------------------------------------------------------------------------------

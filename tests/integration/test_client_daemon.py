@@ -106,6 +106,40 @@ def test_files_and_standard_input_get_there(daemon, place):
     assert got.stdout == here(*args).stdout and got.stdout.endswith(b"from stdin\n"), got
 
 
+def test_files_come_out(daemon, place):
+    args = run_args("shell", "-c", "echo one > a; mkdir d; head -c 300000 /dev/zero > 'd/b c'; exit 3",
+                    "--out", "a:%s/a" % place, "--out", "d/b c:%s/b" % place)
+    for where in (lambda *a: there(daemon, *a), here):
+        run = where(*args)
+        assert run.returncode == 3, run
+        assert (place / "a").read_bytes() == b"one\n" and (place / "b").stat().st_size == 300000
+        (place / "a").unlink()
+        (place / "b").unlink()
+
+
+@pytest.mark.parametrize("code", ["true", "ln -s /etc/passwd x", "mkdir x"])
+def test_a_file_that_does_not_come_out_is_an_error(daemon, place, code):
+    args = run_args("shell", "-c", code, "--out", "x:%s/x" % place)
+    for where in (lambda *a: there(daemon, *a), here):
+        run = where(*args)
+        assert run.returncode == 125 and b"x" in run.stderr, run
+        run = where(*args, "--json")
+        told = json.loads(run.stdout)
+        assert run.returncode == 125 and told["state"] == "finished" and told["success"] is False, run
+        assert told["error"]["cause"] and set(told["error"]) == {"code", "cause", "remedy"}, told
+    assert not list(place.iterdir())
+
+
+def test_labels_get_there(place):
+    policy = place / "labels.yaml"
+    policy.write_text("version: 1\nname: labels\ndefault: allow\nfloor:\n  level: degraded-ok\nrules:\n"
+                      "  - name: no-prod\n    match: { label: prod }\n    verdict: deny\n    reason: no\n")
+    with brigd.running(policy=policy, tcp=False) as d:
+        assert there(d, *run_args("shell", "-c", "echo 1", "--label", "blue")).returncode == 0
+        run = there(d, *run_args("shell", "-c", "echo 1", "--label", "blue", "--label", "prod"))
+        assert run.returncode == 126 and b"no-prod" in run.stderr, run
+
+
 def test_json_has_the_same_keys(daemon):
     args = run_args("python", "-c", "print(1)", "--json")
     wanted, got = (json.loads(f.stdout.decode()) for f in (here(*args), there(daemon, *args)))

@@ -5,6 +5,7 @@ Times are written out, not judged. Bounds of memory are those of a build without
 the same things happen and only the counts are compared.
 """
 import contextlib
+import json
 import os
 import pathlib
 import resource
@@ -303,3 +304,49 @@ def test_many_runs_one_after_the_other(daemon):
     assert len(daemon.rows(name="finished")) == SOAK // 4 // 4 * 16
     daemon.verify()
     daemon.stop()
+
+
+# --- the loop is never busy for long --------------------------------------------------------------
+
+ABUSE = {  # each held the loop up for hundreds of milliseconds when it was done there
+    "directories": ({"code": "import os\nfor i in range(250):\n for j in range(250):\n"
+                             "  os.makedirs('d%d/e%d' % (i, j))"}, "finished"),
+    "escapes": ({"language": "shell", "code": "yes | head -c 40000000; yes | head -c 40000000 >&2"},
+                "output_limit"),
+    "frame": ({"code": "class J:\n def _repr_mimebundle_(self, include=None, exclude=None):\n"
+                       "  return {'text/x%d' % i: 'x' * 6000000 for i in range(9)}\ndisplay(J())",
+               "limits": {"memory_bytes": 1 << 30}}, "finished"),
+    "killed": ({"code": "import os\nfor i in range(60000): os.mkdir('d%d' % i)\nwhile True: pass",
+                "timeout_ms": 8000}, "timed_out"),
+    "request": ({"code": "pass", "files": [{"path": "f%d" % i, "content": "x" * 1000000}
+                                           for i in range(12)]}, "finished"),
+}
+BUSY_MAX_S = 0.12  # of a machine with others on it; alone it is a few milliseconds
+
+
+def longest_answer(d, stop):
+    """To /health, asked for again and again until stop() says so."""
+    longest = 0.0
+    with d.connect() as w:
+        while not stop():
+            begin = time.monotonic()
+            w.send(request_bytes("GET", API + "/health")).reply()
+            longest = max(longest, time.monotonic() - begin)
+            time.sleep(0.01)
+    return longest
+
+
+@pytest.mark.parametrize("name", ABUSE)
+def test_RS_health_answers_whatever_a_run_leaves(name):
+    fields, state = ABUSE[name]
+    with brigd.running(tcp=False) as d:
+        d.execute("print(1)")  # boxes are there
+        replies = []  # not looked into meanwhile: that would hold up this process
+        request = json.dumps(d.request(**fields)).encode()
+        run = threading.Thread(target=lambda: replies.append(d.post("/execute", request, timeout=90)))
+        run.start()
+        longest = longest_answer(d, lambda: not run.is_alive())
+        run.join()
+        told("%s: /health within %.1f ms", name, longest * 1000)
+        assert replies[0].expect(200).json["state"] == state, replies
+        assert longest < BUSY_MAX_S or SANITIZED, "%s: %.0f ms" % (name, longest * 1000)

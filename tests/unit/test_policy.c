@@ -305,6 +305,33 @@ Test(policy, tools_labels_caller_action)
 	matches("{ action: browser }");
 }
 
+Test(policy, labels_of_the_request_count_as_those_of_the_caller)
+{
+	static const char *const labels[] = { "blue" };
+	static const char *own[POLICY_LABELS_MAX] = { "prod" };
+
+	in.labels = labels;
+	in.n_labels = 1;
+	req.labels = own;
+	req.n_labels = 1;
+	matches("{ label: prod }");
+	matches("{ label: blue }");
+	differs("{ label: green }");
+	for (size_t i = 0; i < POLICY_LABELS_MAX; i++)
+		own[i] = "x";
+	req.n_labels = POLICY_LABELS_MAX; /* one too many together */
+	use(HEAD "default: allow\n");
+	expect(VERDICT_DENY, POLICY_RULE_UNJUDGED);
+}
+
+Test(policy, a_token_is_known_by_its_name)
+{
+	in.caller = "token:ci#0123abcd";
+	matches("{ caller: 'token:ci' }");
+	differs("{ caller: 'token:c' }");
+	differs("{ caller: '*#*' }");
+}
+
 Test(policy, a_star_is_any_run_of_bytes)
 {
 	static const struct {

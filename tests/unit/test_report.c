@@ -633,3 +633,36 @@ Test(report, largest_frame_then_another)
 	report_add(&rep, last.data, last.len, &res);
 	cr_expect(!rep.broken && rep.done && rep.n_outputs == 1);
 }
+
+Test(report, in_two_parts_it_is_the_same)
+{
+	CLEANUP_BUF struct buf b = BUF_INIT(4096);
+	static const char one[] = "{\"output\":{\"text/plain\":\"1\"}}";
+	static const char last[] = "{\"done\":{\"exit\":7}}";
+	size_t first;
+
+	cr_assert(report_frame(&b, one, strlen(one)) == 0);
+	first = b.len;
+	cr_assert(report_frame(&b, last, strlen(last)) == 0);
+	report_put(&rep, b.data, first - 1);
+	cr_expect(report_waiting(&rep) == 0 && !res.outputs.len);
+	report_put(&rep, b.data + first - 1, b.len - first); /* all but the last byte */
+	cr_expect(report_waiting(&rep) == first);
+	report_take(&rep, &res);
+	cr_expect(res.outputs.len && !rep.done && report_waiting(&rep) == 0);
+	report_put(&rep, b.data + b.len - 1, 1);
+	cr_expect(report_waiting(&rep) == b.len - first);
+	report_take(&rep, &res);
+	cr_expect(rep.done && rep.exit_code == 7 && !rep.broken);
+	cr_expect(rep.taken == strlen(one) + strlen(last));
+}
+
+Test(report, a_length_beyond_the_bound_is_there_to_be_refused)
+{
+	static const char header[] = { 0, 0, 0, (char)0xff };
+
+	report_put(&rep, header, sizeof(header));
+	cr_expect(report_waiting(&rep) > 0, "else nobody would look at it");
+	report_take(&rep, &res);
+	cr_expect(rep.broken);
+}

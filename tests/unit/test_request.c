@@ -427,6 +427,26 @@ Test(request, names_follow_their_grammar)
 	}
 }
 
+Test(request, labels_are_few_and_of_text)
+{
+	static const char *const bad[] = { "", "a\nb", "\x7f", "\x01" };
+	const char *labels[REQUEST_LABELS_MAX + 1];
+	struct request r = good();
+
+	for (size_t i = 0; i < ELEMENTSOF(labels); i++)
+		labels[i] = "a b/\xc3\xa9";
+	r.labels = labels;
+	r.n_labels = REQUEST_LABELS_MAX;
+	cr_expect(request_check(&r, NULL) == 0);
+	r.n_labels++;
+	expect_refused(&r, "labels");
+	r.n_labels = 2;
+	for (size_t i = 0; i < ELEMENTSOF(bad); i++) {
+		labels[1] = bad[i];
+		expect_refused(&r, "labels[1]: ");
+	}
+}
+
 Test(request, json_fills_in_every_field)
 {
 	static const char json[] =

@@ -31,6 +31,8 @@ static void fill(struct request *r)
 	r->n_env = ELEMENTSOF(env);
 	r->files = files;
 	r->n_files = ELEMENTSOF(files);
+	r->labels = args;
+	r->n_labels = 1;
 	r->limits.timeout_ms = 1234;
 	r->limits.cpu_milli = 1005;
 	r->limits.pids = 7;
@@ -52,6 +54,7 @@ Test(request_json, what_is_written_is_read_back_with_the_same_digest)
 	cr_assert_arr_eq(digest[0], digest[1], 32);
 	cr_assert_eq(back.limits.cpu_milli, 1005);
 	cr_assert_eq(back.stdin_data.n, 6);
+	cr_assert(back.n_labels == 1 && streq(back.labels[0], r.labels[0]));
 	cr_assert_str_eq(back.name, "x.sh");
 }
 
