@@ -203,6 +203,11 @@ static void complete(void *data, struct result *res, int workspace)
 	if (ex->keep_files && workspace >= 0)
 		keep_files(ex, res, workspace);
 	(void)write_json(res, &job->json); /* else it is tried again */
+	if (res->out.len)
+		sha256(res->out.data, res->out.len, job->out_digest);
+	if (res->errout.len)
+		sha256(res->errout.data, res->errout.len, job->err_digest);
+	job->digested = true;
 }
 
 void api_started(struct job *job)

@@ -259,10 +259,9 @@ static int insert_body(struct ledger *l, const void *p, size_t n, const uint8_t 
 	return r;
 }
 
-int ledger_body(struct ledger *l, const void *p, size_t n, uint8_t ret[SHA256_SIZE],
-                struct err *err)
+int ledger_body_of(struct ledger *l, const void *p, size_t n, const uint8_t digest[SHA256_SIZE],
+                   struct err *err)
 {
-	uint8_t digest[SHA256_SIZE];
 	int r = ledger_begin(l, err);
 
 	if (r < 0)
@@ -272,13 +271,24 @@ int ledger_body(struct ledger *l, const void *p, size_t n, uint8_t ret[SHA256_SI
 		if (r < 0)
 			return r;
 	}
-	sha256(p, n, digest);
 	r = insert_body(l, p, n, digest, err);
 	if (r < 0)
 		return fail(l, r);
-	memcpy(l->refs[l->n_refs++], digest, sizeof(digest));
-	memcpy(ret, digest, sizeof(digest));
+	memcpy(l->refs[l->n_refs++], digest, SHA256_SIZE);
 	return 0;
+}
+
+int ledger_body(struct ledger *l, const void *p, size_t n, uint8_t ret[SHA256_SIZE],
+                struct err *err)
+{
+	uint8_t digest[SHA256_SIZE];
+	int r;
+
+	sha256(p, n, digest);
+	r = ledger_body_of(l, p, n, digest, err);
+	if (r >= 0)
+		memcpy(ret, digest, sizeof(digest));
+	return r;
 }
 
 /* ---- the end of a group ---- */

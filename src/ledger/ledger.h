@@ -87,6 +87,9 @@ int ledger_append(struct ledger *l, const struct ledger_event *e, struct err *er
  * names it (a row of kind "body" does, when none follows). */
 int ledger_body(struct ledger *l, const void *p, size_t n, uint8_t ret[SHA256_SIZE],
                 struct err *err);
+/* The same of what somebody has made the digest of already. */
+int ledger_body_of(struct ledger *l, const void *p, size_t n, const uint8_t digest[SHA256_SIZE],
+                   struct err *err);
 /* No group: nothing to do. On failure the group is gone; but when only the fsync of LEDGER_DISK
  * failed (LEDGER_UNSYNCED), it is recorded as LEDGER_PROCESS would have it. */
 #define LEDGER_UNSYNCED (-EINPROGRESS)

@@ -214,27 +214,34 @@ int kept_wait(struct pipeline *pl, struct job *job, struct err *err)
 }
 
 /* One that is too large goes without its output, and says so. */
-static int write_result(struct job *job)
+static int write_small(const struct job *job, struct buf *out)
 {
-	struct result *res = &job->result;
-	struct result small = *res;
+	struct result small = job->result;
 
-	job->json.len = 0;
-	job->json.error = 0;
-	job->json.max = KEPT_RESULT_MAX;
-	if (result_to_json(res, &job->json) >= 0)
-		return 0;
 	small.out_dropped += small.out.len;
 	small.err_dropped += small.errout.len;
 	small.out = small.errout = small.outputs = BUF_INIT(0);
 	small.value = NULL;
-	job->json.len = 0;
-	job->json.error = 0;
-	return result_to_json(&small, &job->json);
+	return result_to_json(&small, out);
+}
+
+/* The executor's side may have written it already, and larger than is kept. */
+static int write_result(struct job *job, enum job_state state, struct buf *small)
+{
+	if (state == JOB_FINISHED && job->json.len)
+		return job->json.len > KEPT_RESULT_MAX ? write_small(job, small) : 0;
+	buf_done(&job->json);
+	job->json = BUF_INIT(KEPT_RESULT_MAX);
+	if (result_to_json(&job->result, &job->json) >= 0)
+		return 0;
+	buf_done(&job->json); /* whoever wants all of it writes it anew */
+	return write_small(job, small);
 }
 
 int kept_end(struct pipeline *pl, struct job *job, enum job_state state, struct err *err)
 {
+	CLEANUP_BUF struct buf small = BUF_INIT(KEPT_REST_MAX);
+	const struct buf *kept;
 	sqlite3_stmt *s;
 	int r;
 
@@ -242,9 +249,10 @@ int kept_end(struct pipeline *pl, struct job *job, enum job_state state, struct 
 		return 0;
 	if (state != JOB_FINISHED)
 		job->result.state = job_unrun_state(state);
-	r = write_result(job);
+	r = write_result(job, state, &small);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "the result");
+	kept = small.len ? &small : &job->json;
 	r = prepare(pl,
 	            "UPDATE kept SET state = ?2, result = ?3, body = NULL, approval = '' "
 	            "WHERE id = ?1",
@@ -254,7 +262,7 @@ int kept_end(struct pipeline *pl, struct job *job, enum job_state state, struct 
 	s = pl->kept_update;
 	bind_text(s, 1, job->id);
 	bind_text(s, 2, run_state_name(job->result.state));
-	(void)sqlite3_bind_blob(s, 3, job->json.data, (int)job->json.len, SQLITE_STATIC);
+	(void)sqlite3_bind_blob(s, 3, kept->data, (int)kept->len, SQLITE_STATIC);
 	return step_once(pl, s, err);
 }
 

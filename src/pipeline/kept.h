@@ -13,7 +13,8 @@
 #include "model/approval.h"
 #include "model/result.h"
 
-#define KEPT_RESULT_MAX (32 * MIB) /* a larger result is kept without its output */
+#define KEPT_RESULT_MAX (1 * MIB)  /* a larger result is kept without its output */
+#define KEPT_REST_MAX   (32 * MIB) /* which leaves names of files and a traceback */
 #define KEPT_LIST_MAX   1000
 
 struct pipeline;

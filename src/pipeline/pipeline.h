@@ -84,7 +84,9 @@ struct job {
 	/* the pipeline's */
 	struct job *next; /* in the queue it is in */
 	struct buf code;  /* what an approver put in place of the request's code */
-	struct buf json;  /* of a kept one: the result as it was kept */
+	struct buf json;  /* the result as it was kept, or as the executor's side wrote it */
+	bool digested;    /* the executor's side has made these, of a large output */
+	uint8_t out_digest[SHA256_SIZE], err_digest[SHA256_SIZE];
 	struct pool_call *call;
 	bool cancelled;
 	uint64_t step_ns[JOB_STATE_COUNT]; /* when it entered the state; for the bench */

@@ -23,13 +23,17 @@ static void put_digest(struct buf *out, const char *key, const uint8_t digest[SH
 
 /* The digest under this name, the size beside it, and the body beside the chain. */
 static int put_body(struct pipeline *pl, struct buf *out, const char *key, struct str bytes,
-                    struct err *err)
+                    const uint8_t *known, struct err *err)
 {
 	uint8_t digest[SHA256_SIZE];
 	int r = 0;
 
+	if (bytes.n && known)
+		memcpy(digest, known, sizeof(digest));
+	else if (bytes.n)
+		sha256(bytes.p, bytes.n, digest);
 	if (bytes.n)
-		r = ledger_body(pl->ledger, bytes.p, bytes.n, digest, err);
+		r = ledger_body_of(pl->ledger, bytes.p, bytes.n, digest, err);
 	if (r < 0)
 		return r;
 	if (bytes.n)
@@ -50,7 +54,7 @@ static int received(struct pipeline *pl, struct job *job, struct buf *out, struc
 		buf_puts(out, "\"edited\":true,");
 	if (kept_add(pl, job, err) < 0)
 		return -EIO;
-	return put_body(pl, out, "code", r->action == ACTION_CODE ? r->code : r->params, err);
+	return put_body(pl, out, "code", r->action == ACTION_CODE ? r->code : r->params, NULL, err);
 }
 
 static int analysed(struct pipeline *pl, struct job *job, struct buf *out, struct err *err)
@@ -207,11 +211,12 @@ static int finished(struct pipeline *pl, struct job *job, struct buf *out, struc
 		buf_printf(out, "\"signal\":%d,", res->signal);
 	put_usage(&res->usage, out);
 	buf_putc(out, ',');
-	r = put_body(pl, out, "stdout", (struct str){ res->out.data, res->out.len }, err);
+	r = put_body(pl, out, "stdout", (struct str){ res->out.data, res->out.len },
+	             job->digested ? job->out_digest : NULL, err);
 	buf_putc(out, ',');
 	if (r >= 0)
 		r = put_body(pl, out, "stderr", (struct str){ res->errout.data, res->errout.len },
-		             err);
+		             job->digested ? job->err_digest : NULL, err);
 	buf_printf(out, ",\"dropped\":%" PRIu64 ",", res->out_dropped + res->err_dropped);
 	put_receipt(&res->receipt, out);
 	if (r >= 0)

@@ -294,7 +294,7 @@ static void write_stdin(struct pool_call *c, struct box *b)
 void call_on_stream(struct pool *p, struct pool_call *c, enum pool_tag tag)
 {
 	struct box *b = &p->boxes[c->box];
-	int reads = MAX2(READS_PER_TURN / (int)MIN2(p->running.n, 1u * READS_PER_TURN), 1);
+	int reads = MAX2(READS_PER_TURN / (int)MAX2(p->running.n, 1u), 1);
 
 	if (tag == TAG_OUT)
 		read_stream(c, &b->out, &c->out, reads);
