@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,14 +140,30 @@ static void feed_private(struct pool *p, struct shape *s)
 	}
 }
 
+/* The newest that waits. One that died is not given, although the launcher's word is not here yet.
+ */
+static struct box *take_ready(struct pool *p, struct shape *s)
+{
+	while (s->n_ready) {
+		struct box *b = &p->boxes[s->ready[--s->n_ready]];
+		struct pollfd init = { .fd = b->pidfd, .events = POLLIN };
+
+		if (poll(&init, 1, 0) <= 0)
+			return b;
+		box_kill(p, b);
+	}
+	return NULL;
+}
+
 void pool_feed(struct pool *p, struct shape *s)
 {
 	struct pool_call *c;
+	struct box *b;
 
 	if (s->kept && !p->closing && !p->lost)
 		feed_private(p, s);
-	while (s->n_ready && room(p) && (c = next_queued(p, s)))
-		call_claim(p, c, &p->boxes[s->ready[--s->n_ready]]);
+	while (s->n_ready && room(p) && (c = next_queued(p, s)) && (b = take_ready(p, s)))
+		call_claim(p, c, b);
 	order_missing(p, s);
 }
 
@@ -364,6 +381,7 @@ static struct pool_call *new_call(const struct request *req, struct result *res,
 int pool_submit(struct pool *p, const struct request *req, struct result *res, pool_done *done,
                 void *data, struct pool_call **ret, struct err *err)
 {
+	struct box *b;
 	struct pool_call *c;
 	struct shape *s;
 	uint32_t shape;
@@ -387,9 +405,10 @@ int pool_submit(struct pool *p, const struct request *req, struct result *res, p
 	c->shape = shape;
 	c->private_plan = !fit;
 	call_list_add(&p->queued, c);
-	if (fit && s->n_ready && room(p)) {
+	b = fit && room(p) ? take_ready(p, s) : NULL;
+	if (b) {
 		s->stats.hits++;
-		call_claim(p, c, &p->boxes[s->ready[--s->n_ready]]);
+		call_claim(p, c, b);
 	} else {
 		s->stats.misses++;
 		pool_feed(p, s);

@@ -137,7 +137,7 @@ static inline void close_it(void)
 static inline int told(int r)
 {
 	MUST(r >= 0 || (said.code != ERR_NONE && said.code < ERR_CODE_COUNT && *said.msg));
-	MUST(r >= 0 || -r == said.sys || (said.sys == 0 && r == -EINVAL));
+	MUST(r >= 0 || -r == said.sys || (said.sys == 0 && r == -EINVAL) || r == LEDGER_UNSYNCED);
 	return r;
 }
 

@@ -273,6 +273,7 @@ def test_much_output_does_not_stay(daemon):
 
 def test_many_runs_one_after_the_other(daemon):
     daemon.config["keep"] = {"results": 100, "bytes": "4MiB"}
+    daemon.config["pool"] = {"shell": {"min": 4, "max": 4}}  # one that grows has more descriptors
     daemon.start()
     data = request_bytes("POST", API + "/execute", daemon.request("echo well", "shell"))
     failures = []
@@ -299,8 +300,8 @@ def test_many_runs_one_after_the_other(daemon):
     told("%d runs in %.1f s: %s KiB, %s descriptors", SOAK, time.monotonic() - begin,
          " ".join(str(m >> 10) for m, _ in marks), " ".join(str(f) for _, f in marks))
     assert SANITIZED or marks[-1][0] <= marks[0][0] + (2 << 20), marks
-    # A pool that grew with the load has more; what is lost with each run would be hundreds.
-    assert marks[-1][1] <= max(f for _, f in marks[:2]) + 30, marks
+    # Boxes come and go; what is lost with each run would be hundreds.
+    assert marks[-1][1] <= max(f for _, f in marks[:2]) + 60, marks
     assert len(daemon.rows(name="finished")) == SOAK // 4 // 4 * 16
     daemon.verify()
     daemon.stop()
