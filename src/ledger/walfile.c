@@ -7,6 +7,8 @@
  * Nothing is held back but between wal_gather() and wal_gathered(), which stand around one COMMIT;
  * and only what is appended there. So no lock of SQLite's is ever released, and no other
  * process ever reads, while a frame that counts is not in the file.
+ *
+ * It also keeps note of a sync that failed: see wal_sync().
  */
 #include <assert.h>
 #include <errno.h>
