@@ -409,7 +409,9 @@ def judge(o, clean):
     """Names the outcome, or fails."""
     if o.execs == 0 and not (o.after_go and o.point.process != CODE):
         return require_no_code(o)
-    if o.after_go and o.status != 0:
+    # brig may have said go before it heard that the launcher died: the box was verified by then.
+    unheard = o.point.process == LAUNCHER and o.state == "lost"
+    if (o.after_go or unheard) and o.status != 0:
         return require_ended(o)
     verdict = require_same_box(o, clean)
     if o.fired and not o.after_go and o.point not in LOADER:
