@@ -20,7 +20,6 @@ import atexit
 import gc
 import io
 import os
-from stat import S_ISREG as stat_is_file
 
 try:
     from _json import encode_basestring as quote
@@ -50,8 +49,11 @@ ENTRY_BYTES = 8 << 20
 OUTPUT_COUNT = 1000
 OUTPUT_BYTES = 64 << 20
 CO_COROUTINE = 0x80
+EPIPE = 32
+USUAL_PATH = "/workspace/main.py"
 BUFFERED = (io.BufferedWriter, io.BufferedRandom, io.TextIOWrapper)
 STREAMS = ("stdin", "stdout", "stderr")
+PLAIN_TYPES = {dict, list, tuple, set, frozenset, type(sys), type(len), type(lambda: None)}
 NO_EXPRESSION = (b"", b" ", b"\t", b"\f", b"#", b")", b"]", b"}", b"@")
 
 REPRS = (
@@ -118,6 +120,11 @@ class Report:
             os.set_inheritable(fd, False)
             self.identity = self.look()
 
+    def adopt(self, fd, device, inode):
+        """The same for a socket of which all that is known already."""
+        self.fd = fd
+        self.identity = device, inode, getpid()
+
     def look(self):
         stat = fstat(self.fd)
         return stat.st_dev, stat.st_ino, getpid()
@@ -156,11 +163,14 @@ class Report:
         self.send(b'{"output":{%s}}' % body)
 
     def done(self, status, value, error):
-        try:
-            text = encode({"done": {"exit": status, "value": value, "error": error}})
-        except MemoryError:
-            text = '{"done":{"exit":%d,"value":null,"error":null}}' % status
-        self.send(text.encode("utf-8", "replace"))
+        data = b'{"done":{"exit":%d,"value":null,"error":null}}' % status
+        if value is not None or error is not None:
+            try:
+                text = encode({"done": {"exit": status, "value": value, "error": error}})
+                data = text.encode("utf-8", "replace")
+            except MemoryError:
+                pass
+        self.send(data)
 
     def forget(self):
         """In a forked child: the program's children have nothing to report."""
@@ -178,6 +188,7 @@ class Report:
 
 
 report = Report()
+made_before = {}  # by the zygote: the module of a script of the usual name
 
 
 # Outputs
@@ -375,12 +386,17 @@ def run_parts(parts, namespace):
     return value
 
 
-def new_main(path):
+def make_main(path):
     """What the interpreter makes for a script; nothing of the runner's own module."""
     main = type(sys)("__main__")
     main.__dict__.update(
         __annotations__={}, __builtins__=builtins, __cached__=None, __file__=path, __package__=None,
         __loader__=modules["_frozen_importlib_external"].SourceFileLoader("__main__", path))
+    return main
+
+
+def new_main(path):
+    main = made_before.pop(path, None) or make_main(path)
     modules["__main__"] = main
     return main.__dict__
 
@@ -488,7 +504,8 @@ def run_main(path, source):
     set_profile(None)
     if caught is not None:  # no longer handled, so that a hook's own error has no context
         status, error = failed(caught, namespace, path)
-    attempt(show_figures, False)
+    if "matplotlib.pyplot" in modules:
+        attempt(show_figures, False)
     text = None if value is None else plain(value)
     if text is not None:
         attempt(show_value, value, text)
@@ -525,8 +542,10 @@ def drop_program():
     """Frees what the program holds, so that finalizers run and open files are written."""
     sys.last_type = sys.last_value = sys.last_traceback = sys.last_exc = None
     modules.pop("__main__", None)
-    flush_files()
-    collect()
+    # Where there are only these, nobody notices whether they are freed.
+    if not {type(item) for item in objects()} <= PLAIN_TYPES:
+        flush_files()
+        collect()
 
 
 def flush(name):
@@ -594,13 +613,13 @@ def execute_safely(path, source, steps, signals):
     return outcome
 
 
-def run_script(path, arguments):
-    """Never returns."""
+def run_script(path, arguments, source=b""):
+    """Never returns. A source that was not given is in the file."""
     status = 1
     try:
         enter_script(path, arguments)
         outcome = execute_safely(
-            path, load(path), (join_threads, run_exit_functions), ALL_SIGNALS)
+            path, source or load(path), (join_threads, run_exit_functions), ALL_SIGNALS)
         status = outcome[0]
         report.done(*outcome)
         report.wait_for_end()
@@ -613,6 +632,7 @@ def run_script(path, arguments):
 
 def preload(names):
     """Imports all, or leaves: a box must not differ from what was asked for."""
+    os.environ.pop("LD_BIND_NOW", None)  # meant for the dynamic linker, which has seen it
     added = {name: value for name, value in ONE_THREAD.items() if name not in os.environ}
     os.environ.update(added)
     for name in names:
@@ -646,26 +666,32 @@ def restore_stdio(kept):
         os_close(fd)
 
 
-def rehearse(scan, pages, source):
+def rehearse(pages, source):
     """Runs a program with all that belongs to it, and keeps nothing of it.
 
     In the zygote this fills caches; in a box it writes to the pages that the real program will
     write to, so that they are copied before anybody waits.
     """
-    message = b'{"path": "/dev/null", "argv": ["a"], "env": [], "rlimits": []}'
+    message = b"/dev/null\0%s\x000" % source
     pages[:len(message)] = message
-    message = parse(scan, pages, len(message))
-    check_streams()
-    enter_script(message["path"], message["argv"])
+    path, source, _ = pages[:len(message)].split(b"\0")
+    path = path.decode("utf-8", "surrogateescape")
+    enter_script(path, ["a"])
     ends = os.pipe()
     report.open(ends[1])
     # Functions to be called at exit can be called only once: not here.
     steps = (join_threads,) if atexit._ncallbacks() else (join_threads, run_exit_functions)
-    report.done(*execute_safely("/dev/null", load("/dev/null") + source, steps, ()))
+    report.done(*execute_safely(path, source, steps, ()))
     report.open(-1)
     os_close(ends[0])
     os_close(ends[1])
     del sys.path[0]
+
+
+def shares_state():
+    """Must a box forget something before it can run a program?"""
+    return any(name in modules for name in (
+        "numpy.random", "ssl", "multiprocessing.process", "logging"))
 
 
 def forget_shared_state():
@@ -677,31 +703,28 @@ def forget_shared_state():
         modules["ssl"].RAND_add(os.urandom(64), 64.0)
     if "multiprocessing.process" in modules:
         modules["multiprocessing.process"].current_process().authkey = os.urandom(32)
-    if "tempfile" in modules:
-        modules["tempfile"]._name_sequence = None
     if "logging" in modules:
         logging, time = modules["logging"], modules["time"]
         start = logging._startTime
         logging._startTime = time.time_ns() if isinstance(start, int) else time.time()
 
 
-def parse(scan, pages, size):
-    """Takes over the environment and the limits of a run message."""
-    message = scan(pages[:size].decode(), 0)[0]
-    for entry in message.get("env", ()):
+def take_texts(message):
+    """The program's arguments; its environment is set. Both may be any bytes."""
+    texts = [item.decode("utf-8", "surrogateescape") for item in message[2:]]
+    count = int(texts[0])
+    for entry in texts[1 + count:]:
         name, _, value = entry.partition("=")
         os.environ[name] = value
         if name == "TZ":
             modules["time"].tzset()
-    for number, value in message.get("rlimits", ()):
-        modules["resource"].setrlimit(number, (value, value))
-    return message
+    return texts[1:1 + count]
 
 
-def check_streams():
-    """brig gives pipes, as the streams of the zygote were; a file can seek."""
+def open_files(numbers):
+    """brig gives pipes, as the streams of the zygote were; a file can seek. A bit for each."""
     for fd, name in enumerate(STREAMS):
-        if stat_is_file(fstat(fd).st_mode):
+        if numbers & 1 << fd:
             open_stream(name, fd)
 
 
@@ -717,35 +740,50 @@ def open_stream(name, fd):
     setattr(sys, "__%s__" % name, stream)
 
 
-def prepare(scan, pages):
+def prepare(pages):
     """All that a box will need is made and used before the first one exists."""
     kept = swap_stdio()
     for fd, name in enumerate(STREAMS):
         open_stream(name, fd)
     for _ in range(2):
-        rehearse(scan, pages, b"print(1)\n[1]\n")
-        rehearse(scan, pages, b"def f(): return 1 / 0\nf()\n")
+        rehearse(pages, b"print(1)\n[1]\n")
+        rehearse(pages, b"def f(): return 1 / 0\nf()\n")
     restore_stdio(kept)
     modules["linecache"].clearcache()
+    modules["tempfile"]._name_sequence = None
+    made_before[USUAL_PATH] = make_main(USUAL_PATH)
     gc.collect()
     gc.freeze()
 
 
-def fork_boxes(lib, ctypes, sock):
-    """Returns in a box; the zygote itself leaves here when there is nothing more to fork."""
+def idle_method(cell):
+    """Like a method that calls super(), which has one cell; it does nothing."""
+    return lambda self, a=None, version=2: None if self else cell
+
+
+def fork_boxes(lib, ctypes, sock, at_once, place):
+    """Returns in a box; the zygote itself leaves here when there is nothing more to fork.
+
+    What it gives is the word that came with the run's message (see zygote.c), or 0 when the box has
+    not said yet that it is ready.
+    """
     api = ctypes.pythonapi
-    hooks = [ctypes.cast(function, ctypes.c_void_p) for function in (
-        api.PyOS_BeforeFork, api.PyOS_AfterFork_Parent, api.PyOS_AfterFork_Child)]
-    lib.brig_serve.argtypes = [ctypes.c_int] + [ctypes.c_void_p] * 3
-    lib.brig_wait.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_int)]
-    # The locks of threading are free and its only thread stays; finding that out in every box
-    # costs a quarter of the fork. The programs' own forks do it again.
-    hook = modules["threading"]._after_fork
+    hooks = (ctypes.c_void_p * 3)(*[ctypes.cast(function, ctypes.c_void_p).value for function in (
+        api.PyOS_BeforeFork, api.PyOS_AfterFork_Parent, api.PyOS_AfterFork_Child)])
+    # What these do after a fork costs a box a third of it. The locks of threading are free, and its
+    # only thread stays; random is seeded below, in one step. The programs' own forks do it again.
+    random = modules["random"]
+    seed = super(random.Random, random._inst).seed
+    hook, other = modules["threading"]._after_fork, random.Random.seed
     code, hook.__code__ = hook.__code__, (lambda: None).__code__
-    result = lib.brig_serve(sock, *hooks)
-    if result != 0:
-        os_exit(0 if result == 1 else 4)
-    hook.__code__ = code
+    other_code, other.__code__ = other.__code__, idle_method(None).__code__
+    gc.freeze()
+    word = lib.brig_serve(sock, hooks, at_once, *place)
+    if word < 0:
+        os_exit(0 if word == -EPIPE else 4)
+    seed()
+    hook.__code__, other.__code__ = code, other_code
+    return word
 
 
 def serve(library, sock, names):
@@ -755,27 +793,31 @@ def serve(library, sock, names):
     lib = ctypes.PyDLL(library)
     # Pages of an anonymous mapping that are not touched cost nothing.
     pages = mmap.mmap(-1, MESSAGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    scan = modules["json"].JSONDecoder().scan_once  # json.loads() without its wrapping
-    prepare(scan, pages)
-    fork_boxes(lib, ctypes, sock)
-    forget_shared_state()
-    if not lib.brig_hurry():
-        # Goes all the way, and writes no byte.
-        rehearse(scan, pages, b"def f(): return [1]\nx = f()\nprint(end='')\n")
-    fd = ctypes.c_int(-1)
-    place = ctypes.addressof(ctypes.c_char.from_buffer(pages)), MESSAGE_BYTES, ctypes.byref(fd)
-    del ctypes, mmap, library, sock, names
-    gc.freeze()
-    size = lib.brig_wait(*place)
-    if size <= 0:
+    place = (ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(pages))),
+             ctypes.c_size_t(MESSAGE_BYTES))
+    wait = lib.brig_wait
+    lib.brig_serve.restype = wait.restype = ctypes.c_longlong
+    device = fstat(sock).st_dev
+    prepare(pages)
+    word = fork_boxes(lib, ctypes, sock, not shares_state(), place)
+    if word == 0:
+        forget_shared_state()
+        if not lib.brig_hurry():
+            # Goes all the way, and writes no byte.
+            rehearse(pages, b"def f(): return [1]\nx = f()\nprint(end='')\n")
+        gc.freeze()
+        word = wait(*place)
+    if word <= 0:
         os_exit(0)
-    report.open(fd.value)
-    message = parse(scan, pages, size)
+    # Path, source, number of arguments, arguments, environment; at last what the report is.
+    message = pages[:word & 0xffffffff].split(b"\0")
+    report.adopt(word >> 40, device, int(message.pop()))
+    open_files(word >> 32 & 7)
     # Nothing that leads to the zygote is left for the program. The pages stay: to unmap them takes
     # longer than a small program.
-    del lib, scan, fd, place
-    check_streams()
-    run_script(message["path"], message.get("argv", []))
+    del ctypes, mmap, library, sock, names, lib, place, wait
+    run_script(message[0].decode("utf-8", "surrogateescape"),
+               take_texts(message) if len(message) > 3 else [], message[1])
 
 
 def main():

@@ -17,8 +17,10 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,12 +32,22 @@
 
 #define EXPORT       __attribute__((visibility("default")))
 #define MIDDLE_STACK 65536
+#define INODE_TEXT   24
+
+/* Where in the word of brig_wait(); below is the size. */
+enum { WORD_FILES = 32, WORD_REPORT = 40 };
+
+/* What the interpreter does around a fork. */
+struct hooks {
+	void (*before)(void);
+	void (*after_parent)(void);
+	void (*after_child)(void);
+};
 
 /* Called from the interpreter. */
-EXPORT int brig_serve(int sock, void (*before)(void), void (*after_parent)(void),
-                      void (*after_child)(void));
+EXPORT long brig_serve(int sock, const struct hooks *hooks, int at_once, char *buf, size_t size);
 EXPORT int brig_hurry(void);
-EXPORT long brig_wait(char *buf, size_t size, int *ret_report);
+EXPORT long brig_wait(char *buf, size_t size);
 
 static struct box_setup setup;
 static struct kept_plan own, other; /* other: came with the call */
@@ -117,7 +129,7 @@ static void complain(int r)
 }
 
 /* 0 in a box's process, 1 in the zygote, -errno when the launcher talks nonsense. */
-static int serve_one(int sock, void (*before)(void), void (*after_parent)(void))
+static int serve_one(int sock, const struct hooks *hooks)
 {
 	struct zygote_call call;
 	struct sock_msg msg;
@@ -132,22 +144,69 @@ static int serve_one(int sock, void (*before)(void), void (*after_parent)(void))
 		sock_msg_close(&msg);
 		return r;
 	}
-	before();
+	hooks->before();
 	r = fork_through(setup.pidfd);
 	if (r == 0) {
 		become_code(&call, &msg);
+		hooks->after_child();
 		return 0;
 	}
-	after_parent();
+	hooks->after_parent();
 	if (r < 0)
 		complain(r);
 	sock_msg_close(&msg);
 	return 1;
 }
 
-/* Returns 0 in a box's process; in the zygote 1 when the launcher wants no more, else -errno. */
-EXPORT int brig_serve(int sock, void (*before)(void), void (*after_parent)(void),
-                      void (*after_child)(void))
+/* In a box: somebody waits for it already. */
+EXPORT int brig_hurry(void)
+{
+	return hurry;
+}
+
+/* Which of stdio are files, a bit for each: those can seek, and a runner's stream has to know. */
+static long files_of_stdio(void)
+{
+	long files = 0;
+	struct stat st;
+
+	for (int fd = 0; fd < 3; fd++)
+		if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+			files |= 1L << fd;
+	return files;
+}
+
+/*
+ * Waits for the run, and puts its stdio in place. Its message is in buf then, with the inode of the
+ * report's socket as the last of its strings: one call less for an interpreter in which each call
+ * copies pages. The word that is returned: size of that, files (WORD_FILES), and the report's
+ * descriptor (WORD_REPORT). 0 or less: leave.
+ */
+EXPORT long brig_wait(char *buf, size_t size)
+{
+	int control = setup.fds[LAUNCH_FD_CONTROL], report, word;
+	struct stat st;
+	size_t len;
+
+	word = code_wait(&setup, buf, size, &len, &report);
+	if (word != BOX_RUN || report < 0 || len == 0 || size - len < INODE_TEXT)
+		return -EPROTO;
+	/* The report takes control's place; nothing leads back to that. */
+	if (dup3(report, control, O_CLOEXEC) < 0 || fstat(control, &st) < 0)
+		return -errno;
+	(void)close(report);
+	buf[len++] = '\0';
+	len += (size_t)snprintf(buf + len, INODE_TEXT - 1, "%llu", (unsigned long long)st.st_ino);
+	return (long)len | files_of_stdio() << WORD_FILES | (long)control << WORD_REPORT;
+}
+
+/*
+ * Returns in a box's process: 0 before it has said that it is ready, so that the interpreter can do
+ * something first; or, when somebody waits for the box already and it has nothing to do (at_once),
+ * the word of brig_wait(): whatever else the interpreter did here, it would copy pages for nothing.
+ * In the zygote it returns -EPIPE when the launcher wants no more, or another error.
+ */
+EXPORT long brig_serve(int sock, const struct hooks *hooks, int at_once, char *buf, size_t size)
 {
 	struct err err;
 	int r = plan_map(ZYGOTE_PLAN_FD, &own, &err);
@@ -162,30 +221,6 @@ EXPORT int brig_serve(int sock, void (*before)(void), void (*after_parent)(void)
 	}
 	r = send(sock, "", 1, MSG_NOSIGNAL) == 1 ? 1 : -errno;
 	while (r == 1)
-		r = serve_one(sock, before, after_parent);
-	if (r == 0)
-		after_child();
-	return r == -EPIPE ? 1 : r;
-}
-
-/* In a box: somebody waits for it already. */
-EXPORT int brig_hurry(void)
-{
-	return hurry;
-}
-
-/* The run's message, with stdio in place; 0 or less: leave. */
-EXPORT long brig_wait(char *buf, size_t size, int *ret_report)
-{
-	size_t len;
-	int word = code_wait(&setup, buf, size, &len, ret_report);
-
-	if (word != BOX_RUN || *ret_report < 0)
-		return -1;
-	/* The report takes control's place; nothing leads back to that. */
-	if (dup3(*ret_report, setup.fds[LAUNCH_FD_CONTROL], O_CLOEXEC) < 0)
-		return -1;
-	(void)close(*ret_report);
-	*ret_report = setup.fds[LAUNCH_FD_CONTROL];
-	return (long)len;
+		r = serve_one(sock, hooks);
+	return r == 0 && at_once && hurry ? brig_wait(buf, size) : r;
 }

@@ -30,9 +30,10 @@
 #include "route/route.h"
 #include "sys/sock.h"
 
-#define READ_CHUNK     65536
-#define SEND_MS        1000 /* for a message to a runner that waits for it */
-#define READS_PER_TURN 16   /* of all streams together, so that floods do not hold up others */
+#define READ_CHUNK      65536
+#define CODE_INLINE_MAX 16384
+#define SEND_MS         1000 /* for a message to a runner that waits for it */
+#define READS_PER_TURN  16   /* of all streams together, so that floods do not hold up others */
 
 static uint32_t index_of(const struct pool *p, const struct box *b)
 {
@@ -69,6 +70,28 @@ static void put_strings(struct buf *out, const char *const *list, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		buf_put(out, list[i], strlen(list[i]) + 1);
+}
+
+/*
+ * The same for a zygote's child, as strings with NUL between them: path, code, number of arguments,
+ * arguments, environment. Code that is long is left to the file.
+ */
+static int zygote_message(const struct request *req, struct buf *out)
+{
+	char count[16];
+
+	buf_puts(out, WORKSPACE "/");
+	buf_put(out, route_script(req), strlen(route_script(req)) + 1);
+	if (req->code.n < CODE_INLINE_MAX)
+		buf_put(out, req->code.p, req->code.n);
+	buf_putc(out, '\0');
+	(void)snprintf(count, sizeof(count), "%zu", req->n_args);
+	buf_put(out, count, strlen(count) + 1);
+	put_strings(out, req->args, req->n_args);
+	put_strings(out, req->env, req->n_env);
+	if (out->len)
+		out->len--; /* NUL stands between them */
+	return out->error;
 }
 
 /* What init's child executes. */
@@ -147,9 +170,14 @@ static int send_message(struct pool *p, struct pool_call *c, struct box *b,
                         const int theirs[LAUNCH_FDS])
 {
 	CLEANUP_BUF struct buf message = BUF_INIT(BOX_RUN_MAX - 64);
-	bool program = !p->shapes[b->shape].zygote && c->req->language == LANGUAGE_SHELL;
-	int r = program ? program_message(c->req, b, &message) : runner_message(c->req, &message);
+	bool program = c->req->language == LANGUAGE_SHELL;
+	int r;
 
+	if (p->shapes[b->shape].zygote)
+		r = zygote_message(c->req, &message);
+	else
+		r = program ? program_message(c->req, b, &message)
+		            : runner_message(c->req, &message);
 	if (r < 0)
 		return r;
 	if (c->req->language == LANGUAGE_JAVASCRIPT)

@@ -218,7 +218,7 @@ static int add_environment(const struct request *req, struct arena *a, struct pl
 	static const char *const defaults[] = { "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp",
 		                                "TMPDIR=/tmp", "LANG=C.UTF-8", "USER=sandbox" };
 
-	p->env = arena_array(a, req->n_env + ELEMENTSOF(defaults) + 1, sizeof(*p->env));
+	p->env = arena_array(a, req->n_env + ELEMENTSOF(defaults) + 2, sizeof(*p->env));
 	if (!p->env)
 		return err_set(err, ERR_LIMIT, ENOMEM, "memory of the request");
 	for (size_t i = 0; i < ELEMENTSOF(defaults); i++) {
@@ -426,6 +426,9 @@ int route_warm(const struct request *req, const struct image *image, struct aren
 		r = add_environment(req, a, &p, err);
 	if (r < 0)
 		return r;
+	/* What a box's process would look up, it would look up in pages of its own. */
+	if (req->language == LANGUAGE_PYTHON)
+		p.env[p.n_env++] = "LD_BIND_NOW=1";
 	add_limits(&req->limits, &p);
 	for (size_t i = 0; i < p.n_rlimits && req->language != LANGUAGE_SHELL; i++)
 		p.rlimits[i].value += p.rlimits[i].resource == RLIMIT_NOFILE; /* the report's */

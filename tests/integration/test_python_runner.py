@@ -146,14 +146,17 @@ def bare(tmp_path):
 
 LIBRARY = r"""
 #define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 typedef void hook_fn(void);
 
-static int control = -1;
+static int control = -1, hurry;
 
 static int receive(int sock, void *data, size_t size, int *fds, int wanted)
 {
@@ -174,7 +177,36 @@ static int receive(int sock, void *data, size_t size, int *fds, int wanted)
 	return n;
 }
 
-int brig_serve(int sock, void *before, void *after_parent, void *after_child)
+long brig_wait(char *buf, size_t size)
+{
+	struct stat st;
+	int fds[4], n;
+	long word = 0;
+
+	if (send(control, "r", 1, MSG_NOSIGNAL) != 1)
+		return -1;
+	n = receive(control, buf, size - 32, fds, 4);
+	if (n <= 0)
+		return n;
+	for (int i = 0; i < 3; i++) {
+		dup2(fds[i], i);
+		close(fds[i]);
+		fstat(i, &st);
+		word |= (long)(S_ISREG(st.st_mode) != 0) << (32 + i);
+	}
+	close(control);
+	fstat(fds[3], &st);
+	buf[n++] = 0;
+	n += sprintf(buf + n, "%lu", st.st_ino);
+	return word | n | (long)fds[3] << 40;
+}
+
+int brig_hurry(void)
+{
+	return hurry;
+}
+
+long brig_serve(int sock, hook_fn **hooks, int at_once, char *buf, size_t size)
 {
 	char byte;
 	int n;
@@ -182,44 +214,22 @@ int brig_serve(int sock, void *before, void *after_parent, void *after_child)
 	while ((n = receive(sock, &byte, 1, &control, 1)) == 1) {
 		pid_t pid;
 
-		((hook_fn *)before)();
+		hurry = byte == 'h';
+		hooks[0]();
 		pid = fork();
 		if (pid == 0) {
-			((hook_fn *)after_child)();
+			hooks[2]();
 			close(sock);
-			return 0;
+			return hurry && at_once ? brig_wait(buf, size) : 0;
 		}
-		((hook_fn *)after_parent)();
+		hooks[1]();
 		close(control);
 		while (waitpid(-1, NULL, WNOHANG) > 0)
 			;
 		if (send(sock, &pid, sizeof(pid), MSG_NOSIGNAL) != sizeof(pid))
 			return -1;
 	}
-	return n == 0 ? 1 : -1;
-}
-
-int brig_hurry(void)
-{
-	return 0;
-}
-
-int brig_wait(void *buf, size_t size, int *report)
-{
-	int fds[4], n;
-
-	if (send(control, "r", 1, MSG_NOSIGNAL) != 1)
-		return -1;
-	n = receive(control, buf, size, fds, 4);
-	if (n <= 0)
-		return n;
-	for (int i = 0; i < 3; i++) {
-		dup2(fds[i], i);
-		close(fds[i]);
-	}
-	close(control);
-	*report = fds[3];
-	return n;
+	return n == 0 ? -EPIPE : -1;
 }
 """
 
@@ -246,7 +256,7 @@ class Child:
         sizes = {row.split()[0]: int(row.split()[1]) for row in rows[1:]}
         return sizes["Private_Dirty:"] + sizes["Private_Clean:"]
 
-    def send(self, message, stdin=b"", stdin_fd=-1):
+    def send(self, path, argv=(), env=(), source=b"", stdin=b"", stdin_fd=-1):
         self.channel, theirs = socket.socketpair()
         pipes = [os.pipe() for _ in range(2 if stdin_fd >= 0 else 3)]
         if stdin_fd < 0:
@@ -254,7 +264,9 @@ class Child:
             os.write(write_end, stdin)
             os.close(write_end)
         fds = [stdin_fd, pipes[0][1], pipes[1][1], theirs.detach()]
-        self.control.sendmsg([json.dumps(message).encode()], [
+        texts = [item if isinstance(item, bytes) else os.fsencode(str(item))
+                 for item in (path, source, len(argv), *argv, *env)]
+        self.control.sendmsg([b"\0".join(texts)], [
             (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
         for fd in fds:
             os.close(fd)
@@ -289,10 +301,10 @@ class Zygote:
                 pass_fds=[theirs.fileno()], cwd=folder, env=environment(folder))
         self.begin = begin
 
-    def fork(self):
+    def fork(self, hurry=False):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            self.sock.sendmsg([b"f"], [
+            self.sock.sendmsg([b"h" if hurry else b"f"], [
                 (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [theirs.fileno()]))])
         self.sock.settimeout(BOUND_S)
         child = Child(struct.unpack("i", self.sock.recv(4))[0], ours)
@@ -300,10 +312,10 @@ class Zygote:
         child.wait_until_ready()
         return child
 
-    def run(self, code, stdin=b"", **message):
-        child = self.fork()
+    def run(self, code, stdin=b"", hurry=False, **message):
+        child = self.fork(hurry)
         script = place(self.folder, code)
-        child.send({"path": str(script), "argv": [], "env": [], **message}, stdin)
+        child.send(script, stdin=stdin, **message)
         return child.result()
 
     def close(self):
@@ -934,20 +946,22 @@ print(ssl.RAND_bytes(16)); print(bytes(multiprocessing.current_process().authkey
 """
 
 
+@pytest.mark.parametrize("hurry", [False, True])
 @pytest.mark.parametrize("modules", [(), ("ssl", "multiprocessing")])
-def test_nothing_random_is_shared(start_zygote, modules):
+def test_nothing_random_is_shared(start_zygote, modules, hurry):
     zygote = start_zygote(*modules)
-    first, second = [zygote.run(RANDOM) for _ in range(2)]
+    first, second = [zygote.run(RANDOM, hurry=hurry) for _ in range(2)]
     assert first.done["error"] is second.done["error"] is None, (first, second)
     lines = list(zip(first.out.splitlines(), second.out.splitlines()))
     assert len(lines) == 7 and all(one != other for one, other in lines), lines
 
 
+@pytest.mark.parametrize("hurry", [False, True])
 @pytest.mark.skipif(not has_module("numpy"), reason="python3-numpy is not installed")
-def test_numpy_is_reseeded(start_zygote):
+def test_numpy_is_reseeded(start_zygote, hurry):
     zygote = start_zygote("numpy")
     outs = {zygote.run("import numpy\nprint(numpy.random.rand(4), len(__import__('os').listdir("
-                       "'/proc/self/task')))").out for _ in range(3)}
+                       "'/proc/self/task')))", hurry=hurry).out for _ in range(3)}
     assert len(outs) == 3 and all(out.endswith(" 1\n") for out in outs), outs
 
 
@@ -962,10 +976,20 @@ def test_warm_descriptors(start_zygote):
 
 def test_warm_message(start_zygote):
     done = start_zygote().run(
-        "import os, resource, sys, time\nprint(sys.argv[1:], os.environ['A'], os.environ['LANG'],"
-        " time.tzname[0], resource.getrlimit(resource.RLIMIT_NOFILE))\nos.system('echo $A')",
-        argv=["\u00e9", "two words"], env=["A=b=c", "LANG=de", "TZ=XYZ3"], rlimits=[[7, 50]])
-    assert done.out == "['\u00e9', 'two words'] b=c de XYZ (50, 50)\nb=c\n", done
+        "import os, sys, time\nprint(sys.argv[1:], os.environ['A'], os.environ['LANG'],"
+        " time.tzname[0], ascii(os.environ['B']), sep='|')\nos.system('echo $A')",
+        argv=["\u00e9", "two words", "", b"\xff\n"], env=["A=b=c", "LANG=de", "TZ=XYZ3", b"B=\xfe"])
+    assert done.out == "['\u00e9', 'two words', '', '\\udcff\\n']|b=c|de|XYZ|'\\udcfe'\nb=c\n", done
+
+
+@pytest.mark.parametrize("hurry", [False, True])
+def test_source_in_the_message(start_zygote, hurry):
+    """A short program comes with its message; a long one is read from the file."""
+    zygote = start_zygote()
+    done = zygote.run("0", hurry=hurry, source=b"# \xc3\xa9\nprint(__file__, len(open(__file__).read()))\n7\n")
+    assert done.out == "%s 1\n" % (zygote.folder / "main.py") and done.done["value"] == "7", done
+    done = zygote.run("1 / 0", hurry=hurry, source=b"1 / 0")
+    assert done.done["error"]["line"] == 1 and "1 / 0" in done.done["error"]["traceback"], done
 
 
 def test_nothing_of_the_zygote_is_in_reach(start_zygote):
@@ -987,7 +1011,7 @@ def test_a_file_as_input_can_seek(start_zygote, tmp_path):
                              "print(a == sys.stdin.read(), sys.stdin.seekable(), input.__name__)")
     (tmp_path / "in").write_text("text")
     with open(tmp_path / "in", "rb") as file:
-        child.send({"path": str(script)}, stdin_fd=os.dup(file.fileno()))
+        child.send(script, stdin_fd=os.dup(file.fileno()))
     assert child.result().out == "True True input\n"
 
 
@@ -1000,6 +1024,17 @@ def test_fork_with_threads_in_a_box(start_zygote):
         " threading.current_thread())\n        os._exit(0)\n    os.waitpid(pid, 0)\n"
         "t = threading.Thread(target=f)\nt.start()\nt.join()")
     assert done.out == "1 True\n" and done.done["exit"] == 0, done
+
+
+@pytest.mark.parametrize("hurry", [False, True])
+def test_a_program_that_forks_has_other_numbers(start_zygote, hurry):
+    """random is seeded in a box by the runner, in the program's children by random itself."""
+    done = start_zygote().run(
+        "import os, random\nrandom.seed(4)\npid = os.fork()\nprint(random.random(), flush=True)\n"
+        "if pid == 0: os._exit(0)\nos.waitpid(pid, 0)\nprint(random.Random(4).random())\n"
+        "print(random.seed.__func__.__code__.co_names[:1])", hurry=hurry)
+    lines = done.out.splitlines()
+    assert len(set(lines[:3])) == 2 and lines[3] == "('isinstance',)", done
 
 
 def test_box_without_a_message_leaves(start_zygote):
@@ -1057,7 +1092,7 @@ def test_warm_memory_and_faults(start_zygote, capsys):
         private.append(child.private_kb())
         before = child.faults()
         begin = time.perf_counter()
-        child.send({"path": str(script), "argv": [], "env": []})
+        child.send(script)
         report = read_report(child.channel)
         times.append(time.perf_counter() - begin)
         faults.append(child.faults() - before)
