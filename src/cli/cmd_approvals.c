@@ -19,6 +19,7 @@
 #include "cli/load.h"
 #include "cli/question.h"
 #include "cli/shown.h"
+#include "cli/words.h"
 #include "risk/risk.h"
 
 static const char approvals_help[] =
@@ -58,10 +59,7 @@ struct options {
 
 static int parse(int argc, char **argv, struct options *o)
 {
-	const struct {
-		const char *name, **value;
-		bool *flag;
-	} known[] = {
+	const struct word known[] = {
 		{ "--state-dir", &o->state_dir, NULL },
 		{ "--host", &o->host, NULL },
 		{ "--reason", &o->reason, NULL },
@@ -75,24 +73,10 @@ static int parse(int argc, char **argv, struct options *o)
 		{ "--help", NULL, &o->help },
 		{ "-h", NULL, &o->help },
 	};
+	const char **rest[] = { &o->verb, &o->id };
+	int r = words_parse(argc, argv, known, ELEMENTSOF(known), rest, ELEMENTSOF(rest));
 
-	for (int i = 1; i < argc; i++) {
-		size_t k = 0;
-
-		while (k < ELEMENTSOF(known) && !streq(argv[i], known[k].name))
-			k++;
-		if (k < ELEMENTSOF(known) && known[k].flag)
-			*known[k].flag = true;
-		else if (k < ELEMENTSOF(known) && i + 1 < argc)
-			*known[k].value = argv[++i];
-		else if (argv[i][0] == '-' || o->id)
-			return -EINVAL;
-		else if (!o->verb)
-			o->verb = argv[i];
-		else
-			o->id = argv[i];
-	}
-	return o->verb || o->help ? 0 : -EINVAL;
+	return r < 0 || o->verb || o->help ? r : -EINVAL;
 }
 
 static int open_ledger(const struct options *o, struct ledger **ret, struct err *err)

@@ -17,6 +17,7 @@
 #include "base/parse.h"
 #include "cli/cmd.h"
 #include "cli/load.h"
+#include "cli/words.h"
 #include "ledger/ledger.h"
 
 #define DAY_MS      UINT64_C(86400000)
@@ -61,10 +62,7 @@ struct options {
 
 static int parse(int argc, char **argv, struct options *o)
 {
-	const struct {
-		const char *name, **value;
-		bool *flag;
-	} known[] = {
+	const struct word known[] = {
 		{ "--scope", &o->scope, NULL },
 		{ "--expires", &o->expires, NULL },
 		{ "--rate", &o->rate, NULL },
@@ -75,24 +73,10 @@ static int parse(int argc, char **argv, struct options *o)
 		{ "--help", NULL, &o->help },
 		{ "-h", NULL, &o->help },
 	};
+	const char **rest[] = { &o->verb, &o->name };
+	int r = words_parse(argc, argv, known, ELEMENTSOF(known), rest, ELEMENTSOF(rest));
 
-	for (int i = 1; i < argc; i++) {
-		size_t k = 0;
-
-		while (k < ELEMENTSOF(known) && !streq(argv[i], known[k].name))
-			k++;
-		if (k < ELEMENTSOF(known) && known[k].flag)
-			*known[k].flag = true;
-		else if (k < ELEMENTSOF(known) && i + 1 < argc)
-			*known[k].value = argv[++i];
-		else if (argv[i][0] == '-' || o->name)
-			return -EINVAL;
-		else if (!o->verb)
-			o->verb = argv[i];
-		else
-			o->name = argv[i];
-	}
-	return o->verb || o->help ? 0 : -EINVAL;
+	return r < 0 || o->verb || o->help ? r : -EINVAL;
 }
 
 /* ---- what a new one may ---- */

@@ -6,6 +6,7 @@
 #include <sqlite3.h>
 
 #include "confirm/confirm.h"
+#include "ledger/stmt.h"
 #include "sys/owner.h"
 
 /* A moment that can be compared within a boot and, less well, across boots. */
@@ -20,9 +21,6 @@ struct approval_row {
 	char boot_id[BOOT_ID_SIZE];
 	uint64_t expires_boot_ms, until_boot_ms;
 };
-
-#define CLEANUP_STMT CLEANUP(approvals_stmt_done)
-void approvals_stmt_done(sqlite3_stmt **s);
 
 int approvals_ready(struct ledger *l, struct err *err);
 int approvals_prepare(struct ledger *l, const char *sql, sqlite3_stmt **ret, struct err *err);

@@ -27,12 +27,6 @@ const char approval_row_columns[] =
 	"expires_boot, remember, remember_ms, self, scope, until_us, until_boot, edited, "
 	"answered_by, reason";
 
-void approvals_stmt_done(sqlite3_stmt **s)
-{
-	(void)sqlite3_finalize(*s);
-	*s = NULL;
-}
-
 int approvals_prepare(struct ledger *l, const char *sql, sqlite3_stmt **ret, struct err *err)
 {
 	if (sqlite3_prepare_v2(ledger_db(l), sql, -1, ret, NULL) != SQLITE_OK)

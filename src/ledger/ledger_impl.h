@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "ledger/ledger.h"
+#include "ledger/stmt.h"
 
 #define LEDGER_VERSION 1
 #define LEDGER_APP_ID  0x62726967 /* "brig" */
@@ -108,13 +109,6 @@ struct schema_part {
 	const char *type, *name, *sql;
 };
 extern const struct schema_part ledger_schema[];
-
-#define CLEANUP_STMT CLEANUP(stmt_finalizep)
-
-static inline void stmt_finalizep(struct sqlite3_stmt **stmt)
-{
-	(void)sqlite3_finalize(*stmt);
-}
 
 /* ---- chain.c ---- */
 

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/str.h"
+#include "ledger/stmt.h"
 #include "pipeline/impl.h"
 
 #define ORPHANS_MAX 10000
@@ -23,13 +24,6 @@ static const char *const tables_sql[] = {
 	"CREATE INDEX IF NOT EXISTS kept_time ON kept(time_us)",
 	"CREATE INDEX IF NOT EXISTS kept_open ON kept(state) WHERE state = ''",
 };
-
-static void stmt_done(sqlite3_stmt **s)
-{
-	(void)sqlite3_finalize(*s);
-}
-
-#define CLEANUP_STMT CLEANUP(stmt_done)
 
 static uint64_t now_us(void)
 {

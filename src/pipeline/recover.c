@@ -14,6 +14,7 @@
 
 #include "base/json.h"
 #include "base/str.h"
+#include "ledger/stmt.h"
 #include "pipeline/impl.h"
 
 #define RECOVER_MAX 10000 /* rows looked at in one go */
@@ -21,13 +22,6 @@
 static const char table_sql[] = "CREATE TABLE IF NOT EXISTS open_job("
 				"id TEXT PRIMARY KEY, session TEXT NOT NULL, owner TEXT NOT NULL, "
 				"state TEXT NOT NULL, approval TEXT NOT NULL) WITHOUT ROWID";
-
-static void stmt_done(sqlite3_stmt **s)
-{
-	(void)sqlite3_finalize(*s);
-}
-
-#define CLEANUP_STMT CLEANUP(stmt_done)
 
 static int bind_and_step(struct pipeline *pl, const char *sql, const char *const *texts, size_t n,
                          struct err *err)

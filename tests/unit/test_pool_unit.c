@@ -393,6 +393,22 @@ static size_t take_run(size_t n_fds)
 	return m.len;
 }
 
+/* Strings with NUL between them. */
+static void expect_message(size_t len, const char *const *strings, size_t n)
+{
+	size_t at = 1;
+
+	for (size_t i = 0; i < n; i++) {
+		cr_assert(at + strlen(strings[i]) <= len, "string %zu is missing", i);
+		cr_expect(memcmp(box.message + at, strings[i], strlen(strings[i])) == 0, "%zu: %s",
+		          i, box.message + at);
+		at += strlen(strings[i]);
+		cr_expect(at == len || !box.message[at], "%zu is longer", i);
+		at++;
+	}
+	cr_expect(at == len + 1, "%zu of %zu bytes", at - 1, len);
+}
+
 static void say(const char *json)
 {
 	CLEANUP_BUF struct buf b = BUF_INIT(MIB);
@@ -435,9 +451,8 @@ Test(pool_unit, a_program_that_says_done_has_its_result_before_its_box_is_gone)
 	request.n_args = request.n_env = 1;
 	cr_assert(submit(&request, NULL) == 0, "%s", err.msg);
 	n = take_run(4);
-	cr_expect(n < sizeof(box.message));
-	cr_expect_str_eq(box.message + 1, "{\"path\":\"/workspace/main.py\",\"argv\":[\"a\\\"b\"],"
-	                                  "\"env\":[\"K=v\"]}");
+	expect_message(
+		n, (const char *[]){ "/workspace/main.py", request.code.p, "1", "a\"b", "K=v" }, 5);
 	cr_expect(faccessat(b->workspace, "main.py", R_OK, 0) == 0, "the script is there");
 	cr_assert(write(box.out, "hello", 5) == 5 && write(box.errout, "oops", 4) == 4);
 	say("{\"output\":{\"text/plain\":\"42\"}}");
@@ -666,6 +681,19 @@ Test(pool_unit, late_failure_kills_the_shape)
 	cr_expect(pool->shapes[0].kept, "and no shell box is ever ordered again");
 }
 
+Test(pool_unit, long_code_is_left_to_its_file)
+{
+	static char code[20000];
+
+	memset(code, '#', sizeof(code) - 1);
+	add_shape(LANGUAGE_PYTHON, 0);
+	(void)wait_in_box();
+	request.language = LANGUAGE_PYTHON;
+	request.code = (struct str){ code, sizeof(code) - 1 };
+	cr_assert(submit(&request, NULL) == 0);
+	expect_message(take_run(4), (const char *[]){ "/workspace/main.py", "", "0" }, 3);
+}
+
 Test(pool_unit, name_with_quote)
 {
 	add_shape(LANGUAGE_PYTHON, 0);
@@ -675,5 +703,5 @@ Test(pool_unit, name_with_quote)
 	cr_assert(request_check(&request, &err) == 0, "%s", err.msg);
 	cr_assert(submit(&request, NULL) == 0);
 	(void)take_run(4);
-	cr_expect(strstr(box.message, "a\\\"b.py") != NULL, "%s", box.message + 1);
+	cr_expect_str_eq(box.message + 1, "/workspace/a\"b.py");
 }
