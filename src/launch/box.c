@@ -302,13 +302,14 @@ static void close_cgroup(struct box_setup *s)
 		s->cgroup_fds[i] = fd_close(s->cgroup_fds[i]);
 }
 
-static int prepare_dev(const struct plan *plan, bool privileged, uint32_t *layers, struct err *err)
+static int prepare_dev(struct box_host *host, const struct plan *plan, uint32_t *layers,
+                       struct err *err)
 {
 	int fd;
 
-	if (!privileged || !(plan->layers & LAYER_BIT(DEV_NODES)))
+	if (!host->privileged || !(plan->layers & LAYER_BIT(DEV_NODES)))
 		return FD_NONE;
-	fd = dev_make_nodes(err);
+	fd = host->spare_dev >= 0 ? fd_take(&host->spare_dev) : dev_make_nodes(err);
 	if (fd < 0 && plan->required & LAYER_BIT(DEV_NODES))
 		return fd;
 	if (fd >= 0)
@@ -407,7 +408,7 @@ static int start(struct box_host *host, const struct box_order *o, struct box_se
 	}
 	if (r < 0)
 		return r;
-	s->dev_fd = dev = prepare_dev(plan, s->privileged, &layers, err);
+	s->dev_fd = dev = prepare_dev(host, plan, &layers, err);
 	if (dev < 0 && dev != FD_NONE)
 		return dev;
 	if (pipe2(sync_pipe, O_CLOEXEC) < 0)

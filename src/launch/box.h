@@ -52,7 +52,8 @@ struct box_setup {
 /* What the launcher has for all its boxes. */
 struct box_host {
 	struct cgroup_host cgroups;
-	int proc_fd; /* the host's /proc: a launcher that stays has another root */
+	int proc_fd;   /* the host's /proc: a launcher that stays has another root */
+	int spare_dev; /* device nodes that were made ahead, for the next box */
 	bool privileged;
 	bool shared_root;
 	struct err template_err; /* why there is none */
@@ -117,7 +118,6 @@ int setup_masks(struct box_setup *s);
 int setup_read_only(struct box_setup *s);
 int confine_cgroup(struct box_setup *s);
 int confine_join(struct box_setup *s);
-int confine_loopback(struct box_setup *s);
 int confine_network(struct box_setup *s);
 int confine_stdio(struct box_setup *s);
 int confine_ids(struct box_setup *s);

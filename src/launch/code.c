@@ -21,7 +21,7 @@
 /* Forked by init: beside its mounting. */
 static const struct step first_steps[] = {
 	{ "stdio", confine_stdio, 0 },
-	{ "network", confine_network, LAYER_BIT(NETWORK) | LAYER_BIT(NET_NS) },
+	{ "network", confine_network, LAYER_BIT(NET_NS) },
 };
 
 /* Forked by a zygote: still in the launcher's namespaces, and nobody's cgroup. */

@@ -11,11 +11,9 @@
 #include <linux/filter.h>
 #include <linux/keyctl.h>
 #include <linux/seccomp.h>
-#include <net/if.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -110,35 +108,18 @@ int confine_stdio(struct box_setup *s)
 	return 0;
 }
 
-int confine_loopback(struct box_setup *s)
-{
-	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP };
-	CLEANUP_FD int fd = FD_NONE;
-
-	if (!s->plan->loopback)
-		return 0;
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
-		return err_set(&s->err, ERR_SETUP, errno, "bring up loopback");
-	return 0;
-}
-
 /*
  * Made here and not by clone3: it takes as long as all mounting, and this process has nothing to
  * do meanwhile. Init joins it before anything else happens.
  */
 int confine_network(struct box_setup *s)
 {
-	int r = 0;
+	int r = unshare(CLONE_NEWNET) < 0 ? -errno : 0;
 
-	if (s->plan->layers & LAYER_BIT(NET_NS)) {
-		if (unshare(CLONE_NEWNET) < 0)
-			return err_set(&s->err, ERR_SETUP, errno, "make a network namespace");
-		r = confine_loopback(s);
-	}
-	if (r >= 0 && write(s->to_code, "", 1) != 1)
+	/* In any case: init waits for it. */
+	if (write(s->to_code, "", 1) != 1)
 		return err_set(&s->err, ERR_SETUP, errno, "tell init");
-	return r;
+	return r < 0 ? err_set(&s->err, ERR_SETUP, -r, "make a network namespace") : 0;
 }
 
 int confine_wait(struct box_setup *s)

@@ -27,6 +27,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "launch/box.h"
@@ -42,13 +43,15 @@
 struct launcher {
 	struct box_host host;
 	int epoll;
-	struct box boxes[LAUNCH_BOXES_MAX]; /* by id, modulo */
-	uint32_t watched[LAUNCH_BOXES_MAX]; /* the first n_watched: indexes of boxes */
 	size_t n_boxes, n_watched;
-	bool once; /* leave after the last box */
+	uint64_t look_at_ms; /* when the watched are looked at next */
+	bool once;           /* leave after the last box */
 	bool swept;
-	struct kept_plan kept[LAUNCH_PLANS_MAX], single; /* single: of the call at hand */
 	struct zygote zygotes[ZYGOTES_MAX];
+	/* The large ones last: what a launcher of one run touches lies close together. */
+	struct box boxes[LAUNCH_BOXES_MAX];              /* by id, modulo */
+	uint32_t watched[LAUNCH_BOXES_MAX];              /* the first n_watched: indexes of boxes */
+	struct kept_plan kept[LAUNCH_PLANS_MAX], single; /* single: of the call at hand */
 };
 
 static struct launcher launcher; /* static: millions of bytes that are touched only when used */
@@ -81,6 +84,8 @@ static void watch(struct launcher *l, struct box *b)
 	if (b->watched)
 		return;
 	b->watched = true;
+	if (!l->n_watched)
+		l->look_at_ms = clock_ms() + WATCH_MS;
 	l->watched[l->n_watched++] = (uint32_t)(b - l->boxes);
 }
 
@@ -305,7 +310,7 @@ static int obey(struct launcher *l, const struct launch_call *call, const struct
 	}
 }
 
-/* While the first box sets itself up we have nothing to do. */
+/* When nobody waits for us: a box that is being made needs every processor. */
 static void sweep_once(struct launcher *l)
 {
 	if (!l->swept)
@@ -326,9 +331,14 @@ static int serve_socket(struct launcher *l)
 		return 1;
 	r = msg.len == sizeof(call) ? obey(l, &call, &msg) : -EPROTO;
 	sock_msg_close(&msg);
-	if (r == 0)
-		sweep_once(l);
 	return r;
+}
+
+/* Ahead of the next box, while nobody waits for us. When it fails that box makes its own. */
+static void stock_dev(struct box_host *host)
+{
+	if (host->privileged && host->spare_dev < 0)
+		host->spare_dev = dev_make_nodes(NULL);
 }
 
 /* Returns 1 when there is nothing more to do. */
@@ -346,7 +356,10 @@ static int finish_box(struct launcher *l, size_t i)
 	l->boxes[i].pid = 0;
 	l->n_boxes--;
 	(void)sock_send(LAUNCH_SOCKET_FD, &reply, sizeof(reply), NULL, 0);
-	return l->once && !l->n_boxes;
+	if (l->once && !l->n_boxes)
+		return 1;
+	stock_dev(&l->host);
+	return 0;
 }
 
 /* Its predecessor ends when it sees its socket closed. */
@@ -398,6 +411,26 @@ static int handle(struct launcher *l, uint64_t event)
 	return -EPROTO;
 }
 
+static int wait_ms(const struct launcher *l)
+{
+	uint64_t now;
+
+	if (!l->n_watched)
+		return l->n_boxes && !l->swept ? WATCH_MS : -1;
+	now = clock_ms();
+	return now < l->look_at_ms ? (int)(l->look_at_ms - now) : 0;
+}
+
+/* By the clock and not after every event: a box that was just begun has used nothing. */
+static void look_at_watched(struct launcher *l)
+{
+	if (!l->n_watched || clock_ms() < l->look_at_ms)
+		return;
+	for (size_t i = 0; i < l->n_watched; i++)
+		box_watch(&l->boxes[l->watched[i]], l->host.proc_fd);
+	l->look_at_ms = clock_ms() + WATCH_MS;
+}
+
 /* Returns 1 when the work is done or the caller is gone. */
 static int serve(struct launcher *l)
 {
@@ -405,14 +438,15 @@ static int serve(struct launcher *l)
 	int r = observe(l, LAUNCH_SOCKET_FD, TAG_CALLER, 0);
 
 	while (r == 0) {
-		int n = epoll_wait(l->epoll, events, EVENTS_MAX, l->n_watched ? WATCH_MS : -1);
+		int n = epoll_wait(l->epoll, events, EVENTS_MAX, wait_ms(l));
 
 		if (n < 0 && errno != EINTR)
 			return -errno;
+		if (n == 0)
+			sweep_once(l);
 		for (int i = 0; i < n && r == 0; i++)
 			r = handle(l, events[i].data.u64);
-		for (size_t i = 0; i < l->n_watched; i++)
-			box_watch(&l->boxes[l->watched[i]], l->host.proc_fd);
+		look_at_watched(l);
 	}
 	return r;
 }
@@ -430,6 +464,7 @@ static void end_all(struct launcher *l)
 		box_end(&l->boxes[i]);
 		l->n_boxes--;
 	}
+	sweep_once(l);
 	cgroup_host_remove(&l->host.cgroups);
 }
 
@@ -464,6 +499,8 @@ int main(int argc, char **argv)
 		(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	cgroup_host_open(&env, &l->host.cgroups);
 	l->host.proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	l->host.spare_dev = FD_NONE;
+	stock_dev(&l->host);
 	l->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (l->host.proc_fd < 0 || l->epoll < 0) {
 		(void)err_set(&failure.err, ERR_SETUP, errno, "open /proc");

@@ -10,10 +10,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -83,8 +85,7 @@ static int pivot(struct box_setup *s)
 
 /*
  * The old root lies on top of the new one; nobody's path leads there any more. The kernel waits a
- * grace period for this, so the code's process goes on meanwhile, unless it is about to copy the
- * mounts. Nothing runs before the caller has seen that it is gone.
+ * grace period for this, during which the code's process still makes the network namespace.
  */
 static int detach_old_root(struct box_setup *s)
 {
@@ -99,12 +100,10 @@ static int join_network(struct box_setup *s)
 	CLEANUP_FD int fd = FD_NONE;
 	char c;
 
-	if (s->adopted) /* clone3 made it, with the others */
-		return 0;
+	if (s->adopted || !(s->plan->layers & LAYER_BIT(NET_NS)))
+		return 0; /* clone3 made it, with the others */
 	if (read(s->from_code, &c, 1) != 1)
 		return err_set(&s->err, ERR_SETUP, EPIPE, "the code's process ended");
-	if (!(s->plan->layers & LAYER_BIT(NET_NS)))
-		return 0;
 	fd = open("/proc/2/ns/net", O_RDONLY | O_CLOEXEC);
 	if (fd < 0 || setns(fd, CLONE_NEWNET) < 0)
 		return err_set(&s->err, ERR_SETUP, errno, "join the box's network namespace");
@@ -141,14 +140,18 @@ static int lock_namespaces(struct box_setup *s)
 	return 0;
 }
 
-/* Of a box whose network namespace is there from the start; else the code's process sees to it. */
+/* By us, for the code's process has more to do than we. */
 static int loopback(struct box_setup *s)
 {
-	int r = s->adopted ? confine_loopback(s) : 0;
+	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP };
+	CLEANUP_FD int fd = FD_NONE;
 
-	if (r >= 0 && s->adopted)
-		s->layers |= s->plan->layers & (LAYER_BIT(NETWORK) | LAYER_BIT(NET_NS));
-	return r;
+	if (!s->plan->loopback || !(s->plan->layers & LAYER_BIT(NET_NS)))
+		return 0;
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
+		return err_set(&s->err, ERR_SETUP, errno, "bring up loopback");
+	return 0;
 }
 
 static int tell_code(struct box_setup *s)
@@ -183,16 +186,11 @@ static int fork_code(struct box_setup *s)
 /* The file system is complete. */
 static int call_code(struct box_setup *s)
 {
-	bool lock = s->plan->layers & LAYER_BIT(LOCKED_MOUNTS);
-	int r = lock ? detach_old_root(s) : 0;
+	int r = tell_code(s);
 	char c;
 
-	if (r >= 0)
-		r = tell_code(s);
-	if (r < 0)
+	if (r < 0 || !(s->plan->layers & LAYER_BIT(LOCKED_MOUNTS)))
 		return r;
-	if (!lock)
-		return detach_old_root(s);
 	/* The last namespaces that the box will ever make. */
 	if (read(s->from_code, &c, 1) != 1)
 		return err_set(&s->err, ERR_SETUP, EPIPE, "the code's process ended");
@@ -213,10 +211,11 @@ static const struct step steps[] = {
 	{ "masks", setup_masks, LAYER_BIT(PROC_MASKS) },
 	{ "read_only", setup_read_only, LAYER_BIT(ROOT_RO) },
 	{ "hostname", set_hostname, 0 },
-	{ "loopback", loopback, 0 },
 	{ "pivot_root", pivot, 0 },
+	{ "detach", detach_old_root, 0 },
 	{ "join_network", join_network, 0 },
 	{ "call_code", call_code, 0 },
+	{ "loopback", loopback, LAYER_BIT(NETWORK) },
 	{ "namespace_lock", lock_namespaces, LAYER_BIT(NS_LOCK) },
 };
 

@@ -100,10 +100,15 @@ void cgroup_host_close(struct cgroup_host *host)
 /* Directories of dead launchers are empty; live ones have a task within milliseconds. */
 static void sweep_dir(int parent, unsigned age_s)
 {
-	CLEANUP_FD int copy = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	CLEANUP_FD int copy = FD_NONE;
 	time_t now = time(NULL);
+	struct stat own;
+	DIR *d;
 
+	if (fstat(parent, &own) == 0 && own.st_nlink == 2)
+		return; /* no directory below it */
+	copy = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	d = copy < 0 ? NULL : fdopendir(copy);
 	if (!d)
 		return;
 	(void)fd_take(&copy);

@@ -392,13 +392,13 @@ OPTIONAL = {
         "open": ANY, "dup2": ANY,                 # init's I/O counters
         "keyctl": ANY,                            # own keyring: optional, and not claimed
         "prctl": {errno.EINVAL},                  # that is how the last capability shows
+        "socket": {errno.EINVAL},                 # the C library tries without flags
         "read": AGAIN, "sendto": AGAIN, "wait4": AGAIN, "dup3": OLD, "pipe2": OLD,
     },
     CODE: {
         "close": ANY, "fcntl": ANY,
         "openat": ANY, "write": ANY,              # oom_score_adj
         "prctl": ANY,                             # huge pages
-        "socket": {errno.EINVAL},                 # the C library tries without flags
         "read": AGAIN,
         "sendmsg": AGAIN, "prlimit64": OLD, "dup3": OLD,
     },
