@@ -248,7 +248,7 @@ static int spawn(const struct plan *plan, struct box_setup *s, struct box *b, in
 	for (size_t i = 0; i < ELEMENTSOF(namespaces); i++)
 		if (plan->layers & namespaces[i].layer)
 			flags |= namespaces[i].flag;
-	if (s->adopted && plan->layers & LAYER_BIT(NET_NS))
+	if (s->adopted && !s->network_there && plan->layers & LAYER_BIT(NET_NS))
 		flags |= CLONE_NEWNET;
 	s->unshare_cgroup_ns = b->in_cgroup && !v2;
 	if (!s->unshare_cgroup_ns && plan->layers & LAYER_BIT(CGROUP_NS))
@@ -276,9 +276,28 @@ static int spawn(const struct plan *plan, struct box_setup *s, struct box *b, in
 	                           LAYER_BIT(IPC_NS) | LAYER_BIT(UTS_NS));
 	if (!s->unshare_cgroup_ns)
 		*layers |= plan->layers & LAYER_BIT(CGROUP_NS);
+	if (s->network_there || flags & CLONE_NEWNET)
+		*layers |= plan->layers & LAYER_BIT(NET_NS);
 	if (b->in_cgroup && !v2 && !s->n_cgroup_fds)
 		return cgroup_attach(&b->cgroup, pid, err);
 	return 0;
+}
+
+/* Of a launcher that stays: from its store. Else the box makes its own. */
+static int spawn_in_network(struct box_host *host, struct box_setup *s, struct box *b,
+                            int release_fd, uint32_t *layers, struct err *err)
+{
+	int r;
+
+	if (host->net_home < 0 || !(s->plan->layers & LAYER_BIT(NET_NS)))
+		return spawn(s->plan, s, b, release_fd, layers, err);
+	r = net_enter(host, s->plan->loopback, err);
+	if (r < 0)
+		return r;
+	s->network_there = true;
+	r = spawn(s->plan, s, b, release_fd, layers, err);
+	net_leave(host);
+	return r;
 }
 
 /* v1, and whoever is forked elsewhere: they enter by themselves. */
@@ -415,7 +434,7 @@ static int start(struct box_host *host, const struct box_order *o, struct box_se
 		return err_set(err, ERR_SETUP, errno, "pipe");
 	s->sync_fd = sync_read = sync_pipe[0];
 	release = sync_pipe[1];
-	r = spawn(plan, s, b, release, &layers, err);
+	r = spawn_in_network(host, s, b, release, &layers, err);
 	if (r >= 0)
 		r = write_maps(host, b->pid, plan, reply, err);
 	if (r < 0)

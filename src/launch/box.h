@@ -28,6 +28,7 @@ struct box_setup {
 	bool privileged;        /* two ids, own device nodes */
 	bool shared_root;       /* our root is the box's already (template.c) */
 	bool adopted;           /* a zygote forks the code's process */
+	bool network_there;     /* the box's network namespace is the one it was cloned in */
 	uint64_t scratch_max;   /* 0: as planned; else no more bytes than these */
 	bool unshare_cgroup_ns; /* v1: after the attach */
 	int sync_fd;            /* read end: one byte when maps and cgroup are done */
@@ -49,6 +50,8 @@ struct box_setup {
 	struct err err;
 };
 
+#define NET_STORE 4 /* 300 KiB of the kernel's memory each */
+
 /* What the launcher has for all its boxes. */
 struct box_host {
 	struct cgroup_host cgroups;
@@ -57,6 +60,12 @@ struct box_host {
 	bool privileged;
 	bool shared_root;
 	struct err template_err; /* why there is none */
+	/* Of a launcher that stays, see net.c. */
+	int net_home;             /* its own network namespace */
+	int net_store[NET_STORE]; /* for boxes, FD_NONE: an empty place */
+	bool net_loopback[NET_STORE];
+	bool net_last;   /* what the last box wanted of it */
+	bool net_failed; /* none could be made */
 };
 
 struct box_order {
@@ -84,6 +93,17 @@ void box_watch(struct box *b, int proc_fd);
  * none can change. Afterwards we are in it, for good.
  */
 int template_make(struct box_host *host, const struct plan *plan, struct err *err);
+
+/* An own network namespace for the launcher; boxes get theirs from it afterwards. Where there is
+ * none to be had, they try by themselves. */
+void net_settle(struct box_host *host);
+/* Into a new one for a box, so that it is cloned there; and back. */
+int net_enter(struct box_host *host, bool loopback, struct err *err);
+void net_leave(const struct box_host *host);
+/* Is there room for one more that is made ahead? */
+bool net_wanted(const struct box_host *host);
+void net_store_one(struct box_host *host);
+int net_loopback_up(void);
 
 /* The child: never returns. */
 _Noreturn void setup_main(struct box_setup *s);

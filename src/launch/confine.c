@@ -114,8 +114,11 @@ int confine_stdio(struct box_setup *s)
  */
 int confine_network(struct box_setup *s)
 {
-	int r = unshare(CLONE_NEWNET) < 0 ? -errno : 0;
+	int r;
 
+	if (s->network_there)
+		return 0;
+	r = unshare(CLONE_NEWNET) < 0 ? -errno : 0;
 	/* In any case: init waits for it. */
 	if (write(s->to_code, "", 1) != 1)
 		return err_set(&s->err, ERR_SETUP, errno, "tell init");

@@ -415,6 +415,8 @@ static int wait_ms(const struct launcher *l)
 {
 	uint64_t now;
 
+	if (net_wanted(&l->host))
+		return 0; /* when nobody wants anything */
 	if (!l->n_watched)
 		return l->n_boxes && !l->swept ? WATCH_MS : -1;
 	now = clock_ms();
@@ -442,7 +444,9 @@ static int serve(struct launcher *l)
 
 		if (n < 0 && errno != EINTR)
 			return -errno;
-		if (n == 0)
+		if (n == 0 && net_wanted(&l->host))
+			net_store_one(&l->host);
+		else if (n == 0)
 			sweep_once(l);
 		for (int i = 0; i < n && r == 0; i++)
 			r = handle(l, events[i].data.u64);
@@ -499,7 +503,10 @@ int main(int argc, char **argv)
 		(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	cgroup_host_open(&env, &l->host.cgroups);
 	l->host.proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	l->host.spare_dev = FD_NONE;
+	l->host.spare_dev = l->host.net_home = FD_NONE;
+	for (size_t i = 0; i < NET_STORE; i++)
+		l->host.net_store[i] = FD_NONE;
+	l->host.net_last = true;
 	stock_dev(&l->host);
 	l->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (l->host.proc_fd < 0 || l->epoll < 0) {

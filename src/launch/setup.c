@@ -10,14 +10,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -100,8 +97,8 @@ static int join_network(struct box_setup *s)
 	CLEANUP_FD int fd = FD_NONE;
 	char c;
 
-	if (s->adopted || !(s->plan->layers & LAYER_BIT(NET_NS)))
-		return 0; /* clone3 made it, with the others */
+	if (s->network_there || s->adopted || !(s->plan->layers & LAYER_BIT(NET_NS)))
+		return 0;
 	if (read(s->from_code, &c, 1) != 1)
 		return err_set(&s->err, ERR_SETUP, EPIPE, "the code's process ended");
 	fd = open("/proc/2/ns/net", O_RDONLY | O_CLOEXEC);
@@ -143,15 +140,12 @@ static int lock_namespaces(struct box_setup *s)
 /* By us, for the code's process has more to do than we. */
 static int loopback(struct box_setup *s)
 {
-	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP };
-	CLEANUP_FD int fd = FD_NONE;
+	int r;
 
-	if (!s->plan->loopback || !(s->plan->layers & LAYER_BIT(NET_NS)))
+	if (s->network_there || !s->plan->loopback || !(s->plan->layers & LAYER_BIT(NET_NS)))
 		return 0;
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
-		return err_set(&s->err, ERR_SETUP, errno, "bring up loopback");
-	return 0;
+	r = net_loopback_up();
+	return r < 0 ? err_set(&s->err, ERR_SETUP, -r, "bring up loopback") : 0;
 }
 
 static int tell_code(struct box_setup *s)

@@ -144,6 +144,7 @@ static int make(struct box_host *host, const struct plan *plan, struct err *err)
 	}
 	if (chdir("/") < 0)
 		return err_set(err, ERR_SETUP, errno, "enter the boxes' root");
+	net_settle(host);
 	host->shared_root = true;
 	return 0;
 }
