@@ -60,7 +60,10 @@ static int open_pool(struct brigd *d, struct err *err)
 	d->languages = 0;
 	d->n_shapes = 0;
 	r = pool_open(&config, &d->executor.pool, err);
-	return r < 0 ? r : pool_threads(d->executor.pool, AFTER_THREADS, err);
+	if (r < 0)
+		return r;
+	pool_hold_spent(d->executor.pool); /* on_check() ends them */
+	return pool_threads(d->executor.pool, AFTER_THREADS, err);
 }
 
 /* What takes long about a large result is done where it was completed. */
@@ -286,6 +289,7 @@ static void on_check(uv_check_t *h)
 	if (d->drain == DRAIN_OVER)
 		return;
 	api_turn(d->api);
+	pool_end_spent(d->executor.pool); /* the answers are out */
 	set_pace(d);
 	if (pool_is_lost(d->executor.pool))
 		renew_pool(d);

@@ -638,6 +638,16 @@ void pool_stats(struct pool *p, size_t shape, struct pool_stats *ret)
 		ret->oldest_ms = (clock_ns() - p->boxes[s->ready[0]].since_ns) / 1000000;
 }
 
+void pool_hold_spent(struct pool *p)
+{
+	p->hold_spent = true;
+}
+
+void pool_end_spent(struct pool *p)
+{
+	box_end_spent(p);
+}
+
 bool pool_is_lost(const struct pool *p)
 {
 	return p->lost;

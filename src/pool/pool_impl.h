@@ -164,6 +164,7 @@ struct pool {
 	bool freed;   /* a run ended: another may start */
 	bool closing; /* no new boxes */
 	bool blocked; /* the launcher's socket is full: kills wait */
+	bool hold_spent; /* the one who turns ends what is spent */
 };
 
 /* loop.c */
