@@ -361,57 +361,6 @@ int box_order(struct pool *p, uint32_t shape, const struct plan *own_plan, struc
 
 /* ---- ready ----------------------------------------------------------------------------- */
 
-static void read_io(pid_t pid, uint64_t *ret_read, uint64_t *ret_written)
-{
-	char path[64], text[512];
-	const char *at;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/io", (int)pid);
-	if (file_read(AT_FDCWD, path, text, sizeof(text)) <= 0)
-		return;
-	at = strstr(text, "rchar: ");
-	if (at)
-		*ret_read = strtoull(at + 7, NULL, 10);
-	at = strstr(text, "wchar: ");
-	if (at)
-		*ret_written = strtoull(at + 7, NULL, 10);
-}
-
-/* Without a cgroup: the code's process, and of its children those that it has waited for. */
-static void read_process(pid_t pid, struct launch_usage *ret)
-{
-	uint64_t tick_ns = 1000000000u / (uint64_t)sysconf(_SC_CLK_TCK), ticks[4] = { 0 };
-	char path[64], text[2048];
-	const char *p;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (file_read(AT_FDCWD, path, text, sizeof(text)) > 0 && (p = strrchr(text, ')')) &&
-	    sscanf(p,
-	           ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %" SCNu64 " %" SCNu64 " %" SCNu64
-	           " %" SCNu64,
-	           &ticks[0], &ticks[1], &ticks[2], &ticks[3]) == 4)
-		ret->cpu_ns = (ticks[0] + ticks[1] + ticks[2] + ticks[3]) * tick_ns;
-	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	if (file_read(AT_FDCWD, path, text, sizeof(text)) > 0 && (p = strstr(text, "VmHWM:")))
-		ret->memory_peak = strtoull(p + 6, NULL, 10) * 1024;
-}
-
-/* What it used until now is not its run's. */
-static void note_before(struct pool *p, struct box *b)
-{
-	struct cgroup cg = { .host = &p->cgroups, .parked = true };
-
-	(void)snprintf(cg.name, sizeof(cg.name), "%s", b->cgroup);
-	b->before = (struct launch_usage){ 0 };
-	b->tasks_before = 0;
-	if (*b->cgroup) {
-		b->before.cpu_ns = cgroup_read_cpu(&cg);
-		(void)cgroup_get(&cg, CGROUP_PIDS, "pids.current", NULL, &b->tasks_before);
-	} else
-		read_process(b->code_pid, &b->before);
-	read_io(b->code_pid, &b->io_before.read_bytes, &b->io_before.written_bytes);
-}
-
 static void become_ready(struct pool *p, struct box *b)
 {
 	struct shape *s = &p->shapes[b->shape];
@@ -421,7 +370,9 @@ static void become_ready(struct pool *p, struct box *b)
 	s->stats.made++;
 	s->spoilt = 0;
 	free_warming(b);
-	note_before(p, b);
+	if (!call)
+		prepare_box(p, b);
+	usage_note(p, b);
 	list_del(p, b);
 	set_state(b, WARM_READY);
 	if (call) {
@@ -429,7 +380,6 @@ static void become_ready(struct pool *p, struct box *b)
 		call_claim(p, call, b);
 		return;
 	}
-	prepare_box(p, b);
 	s->ready[s->n_ready++] = index_of(p, b);
 	pool_feed(p, s);
 }
@@ -557,68 +507,4 @@ void box_on_report(struct pool *p, uint32_t index)
 		(void)err_set(&err, ERR_SETUP, 0, "the program did not get warm");
 		spoil(p, b, &err, false);
 	}
-}
-
-static void parse_io(const char *text, struct box_report *io)
-{
-	const char *at = strstr(text, "rchar: ");
-
-	if (at)
-		io->read_bytes = strtoull(at + 7, NULL, 10);
-	at = strstr(text, "wchar: ");
-	if (at)
-		io->written_bytes = strtoull(at + 7, NULL, 10);
-}
-
-static void read_groups(struct pool *p, const struct box *b, struct cgroup_usage *ret,
-                        uint64_t *ret_tasks)
-{
-	struct cgroup cg = { .host = &p->cgroups, .parked = true };
-
-	if (b->prepared) {
-		cgroup_usage_read(p->cgroups.mode, b->prepared->usage, ret, ret_tasks);
-		return;
-	}
-	(void)snprintf(cg.name, sizeof(cg.name), "%s", b->cgroup);
-	cgroup_read_usage(&cg, ret);
-	(void)cgroup_get(&cg, CGROUP_PIDS, "pids.current", NULL, ret_tasks);
-}
-
-bool box_usage(struct pool *p, struct box *b, struct launch_usage *ret, struct box_report *io,
-               bool *ret_alone)
-{
-	struct cgroup_usage u = { 0 };
-	uint64_t tasks = 0;
-	char text[512];
-	ssize_t n = b->prepared && b->prepared->io >= 0
-	                    ? pread(b->prepared->io, text, sizeof(text) - 1, 0)
-	                    : -1;
-
-	if (*b->cgroup) {
-		read_groups(p, b, &u, &tasks);
-		if (!u.cpu_ns)
-			return false;
-	}
-	*ret_alone = tasks && (tasks <= 2 || tasks <= b->tasks_before);
-	*ret = (struct launch_usage){ .cpu_ns = u.cpu_ns,
-		                      .memory_peak = u.memory_peak,
-		                      .pids_peak = u.pids_peak,
-		                      .oom_kills = u.oom_kills };
-	if (!*b->cgroup)
-		read_process(b->code_pid, ret);
-	if (n > 0) {
-		text[n] = '\0';
-		parse_io(text, io);
-	} else {
-		read_io(b->code_pid, &io->read_bytes, &io->written_bytes);
-	}
-	return true;
-}
-
-/* What the box used before it was claimed is not the run's. */
-void box_subtract(const struct box *b, struct launch_usage *u, struct box_report *io)
-{
-	u->cpu_ns -= MIN2(u->cpu_ns, b->before.cpu_ns);
-	io->read_bytes -= MIN2(io->read_bytes, b->io_before.read_bytes);
-	io->written_bytes -= MIN2(io->written_bytes, b->io_before.written_bytes);
 }

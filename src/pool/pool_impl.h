@@ -160,10 +160,10 @@ struct pool {
 	struct cgroup_host cgroups; /* parents only, for reading usage */
 	uint64_t tick_ns, demand_ns;
 	uint32_t without;
-	bool lost;    /* the launcher is gone */
-	bool freed;   /* a run ended: another may start */
-	bool closing; /* no new boxes */
-	bool blocked; /* the launcher's socket is full: kills wait */
+	bool lost;       /* the launcher is gone */
+	bool freed;      /* a run ended: another may start */
+	bool closing;    /* no new boxes */
+	bool blocked;    /* the launcher's socket is full: kills wait */
 	bool hold_spent; /* the one who turns ends what is spent */
 };
 
@@ -189,14 +189,18 @@ void box_close_streams(struct box *b);
 void box_spend(struct pool *p, struct box *b);
 void box_end_spent(struct pool *p);
 struct box *box_of(struct pool *p, uint64_t id);
+
+/* usage.c */
+/* What the box used until now is not its run's. */
+void usage_note(struct pool *p, struct box *b);
 /*
  * Processor, memory, I/O of a live box, and whether no more tasks are in it than were when it was
  * ready, as far as can be told. false: it is going already.
  */
-bool box_usage(struct pool *p, struct box *b, struct launch_usage *ret, struct box_report *io,
-               bool *ret_alone);
-
-void box_subtract(const struct box *b, struct launch_usage *u, struct box_report *io);
+bool usage_read(struct pool *p, struct box *b, struct launch_usage *ret, struct box_report *io,
+                bool *ret_alone);
+/* Takes away what was noted. */
+void usage_subtract(const struct box *b, struct launch_usage *u, struct box_report *io);
 
 /* prepare.c */
 int prepare_streams(struct box *b, int theirs[LAUNCH_FDS]);

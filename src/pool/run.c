@@ -348,7 +348,7 @@ static void leave(struct pool *p, struct pool_call *c, struct box *b, bool gone)
 {
 	read_rest(c, &b->out, &c->out);
 	read_rest(c, &b->errout, &c->errout);
-	box_subtract(b, &c->usage, &c->exit_report);
+	usage_subtract(b, &c->usage, &c->exit_report);
 	c->workspace = fd_take(&b->workspace);
 	c->state = CALL_AFTER;
 	b->call = NULL;
@@ -397,7 +397,7 @@ static void finish_live(struct pool *p, struct pool_call *c)
 	if (!c->exited && c->report.exit_code && fstatvfs(b->workspace, &st) == 0)
 		c->exit_report.disk_full = st.f_bavail == 0 || st.f_ffree == 0;
 	if (c->n_fetch || c->prepare_always ||
-	    !box_usage(p, b, &c->usage, c->exited ? &ignored : &c->exit_report, &alone) ||
+	    !usage_read(p, b, &c->usage, c->exited ? &ignored : &c->exit_report, &alone) ||
 	    (!c->exited && !alone)) {
 		c->state = CALL_KILLED;
 		box_kill(p, b);
