@@ -6,9 +6,9 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -23,7 +23,7 @@ struct look {
 	struct err *err;
 	uint32_t seen;          /* LAYER_BITs found in force */
 	int code_dir, init_dir; /* /proc/<pid> */
-	char text[PROC_TEXT_MAX];
+	char *text;             /* PROC_TEXT_MAX bytes, of the file that was read last */
 };
 
 static void note(struct look *k, enum layer_id id, const char *fmt, ...) PRINTF_LIKE(3, 4);
@@ -57,14 +57,14 @@ static int read_text(struct look *k, int dir, const char *file)
 	if (fd < 0)
 		return err_set(k->err, ERR_SETUP, errno, "look at the box's %s", file);
 	for (;;) {
-		ssize_t n = read(fd, k->text + len, sizeof(k->text) - 1 - len);
+		ssize_t n = read(fd, k->text + len, PROC_TEXT_MAX - 1 - len);
 
 		if (n < 0)
 			return err_set(k->err, ERR_SETUP, errno, "read the box's %s", file);
 		if (n == 0)
 			break;
 		len += (size_t)n;
-		if (len == sizeof(k->text) - 1)
+		if (len == PROC_TEXT_MAX - 1)
 			return err_set(k->err, ERR_SETUP, EFBIG, "the box's %s", file);
 	}
 	k->text[len] = '\0';
@@ -78,7 +78,7 @@ static const char *status_value(const char *text, const char *key)
 
 	for (const char *p = text; p; p = strchr(p, '\n')) {
 		p += *p == '\n';
-		if (strncmp(p, key, n) == 0 && p[n] == ':')
+		if (*p == *key && strncmp(p, key, n) == 0 && p[n] == ':')
 			return p + n + 1 + strspn(p + n + 1, " \t");
 	}
 	return NULL;
@@ -172,41 +172,56 @@ static const struct {
 	{ LAYER_TIME_NS, "ns/time" }, { LAYER_CGROUP_NS, "ns/cgroup" },
 };
 
-static ino_t own_ns[ELEMENTSOF(ns_files)]; /* 0: not looked at, or not there */
+static uint64_t own_ns[ELEMENTSOF(ns_files)]; /* 0: not looked at, or not there */
+
+/* The inode of a namespace, as its link names it: "net:[4026531840]". 0: it cannot be told. */
+static uint64_t ns_inode(int dir, const char *file)
+{
+	char text[64], *end;
+	const char *number;
+	ssize_t n = readlinkat(dir, file, text, sizeof(text) - 1);
+	uint64_t inode;
+
+	if (n <= 0)
+		return 0;
+	text[n] = '\0';
+	number = strstr(text, ":[");
+	if (!number)
+		return 0;
+	inode = strtoull(number + 2, &end, 10);
+	return streq(end, "]") ? inode : 0;
+}
 
 void verify_prepare(void)
 {
 	for (size_t i = 0; i < ELEMENTSOF(ns_files) && !own_ns[i]; i++) {
-		struct stat st;
 		char path[32];
 
 		(void)snprintf(path, sizeof(path), "/proc/self/%s", ns_files[i].name);
-		if (stat(path, &st) == 0)
-			own_ns[i] = st.st_ino;
+		own_ns[i] = ns_inode(AT_FDCWD, path);
 	}
 }
 
-/* Different from ours: stat of a namespace file gives its identity. */
+/* Different from ours. */
 static int look_at_namespaces(struct look *k)
 {
-	struct stat init_net, code_net = { 0 };
+	uint64_t init_net, code_net = 0;
 
 	for (size_t i = 0; i < ELEMENTSOF(ns_files); i++) {
-		struct stat st = { 0 };
+		uint64_t inode = ns_inode(k->code_dir, ns_files[i].name);
 		char detail[64];
-		bool differs = own_ns[i] && fstatat(k->code_dir, ns_files[i].name, &st, 0) == 0 &&
-		               st.st_ino != own_ns[i];
 		int r;
 
-		(void)snprintf(detail, sizeof(detail), "inode %" PRIuMAX, (uintmax_t)st.st_ino);
-		r = expect(k, ns_files[i].layer, differs, detail);
+		(void)snprintf(detail, sizeof(detail), "inode %" PRIu64, inode);
+		r = expect(k, ns_files[i].layer, own_ns[i] && inode && inode != own_ns[i], detail);
 		if (r < 0)
 			return r;
 		if (ns_files[i].layer == LAYER_NET_NS)
-			code_net = st;
+			code_net = inode;
 	}
 	/* Init joined the code's; it must not have stayed with the host. */
-	if (fstatat(k->init_dir, "ns/net", &init_net, 0) < 0 || init_net.st_ino != code_net.st_ino)
+	init_net = ns_inode(k->init_dir, "ns/net");
+	if (!init_net || init_net != code_net)
 		return mismatch(k, "init's network namespace");
 	return 0;
 }
@@ -437,11 +452,11 @@ static int look_at_mounts(struct look *k)
 
 static int look_at_rlimits(struct look *k)
 {
-	int r = read_text(k, k->code_dir, "limits");
+	struct rlimit core;
 
-	if (r < 0)
-		return r;
-	return expect(k, LAYER_RLIMITS, strstr(k->text, "Max core file size        1 ") != NULL,
+	if (prlimit(k->facts->code_pid, RLIMIT_CORE, NULL, &core) < 0)
+		return err_set(k->err, ERR_SETUP, errno, "look at the box's limits");
+	return expect(k, LAYER_RLIMITS, core.rlim_cur == 1 && core.rlim_max == 1,
 	              "no core dumps; files, processes, file size, memlock, queues set");
 }
 
@@ -549,7 +564,8 @@ int verify_box(const struct plan *plan, const struct box_facts *facts, struct re
 		      { look_at_cgroup }, { look_at_mounts },     { look_at_rlimits },
 		      { take_reported } };
 	CLEANUP_FD int code_dir = open_proc(facts->code_pid), init_dir = open_proc(facts->init_pid);
-	struct look k = { .plan = plan, .facts = facts, .receipt = ret, .err = err };
+	char text[PROC_TEXT_MAX]; /* beside `k`, which is cleared */
+	struct look k = { .plan = plan, .facts = facts, .receipt = ret, .err = err, .text = text };
 	int r = 0;
 
 	if (code_dir < 0 || init_dir < 0)

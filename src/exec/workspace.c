@@ -39,6 +39,7 @@ struct workspace_walk {
 	size_t seen;
 	uint64_t cost; /* of this step so far; one is about a microsecond */
 	bool begun;
+	bool script_seen; /* as a file: it is there */
 };
 
 static bool add_file(struct result *res, const char *path, uint64_t size, enum file_change change)
@@ -105,6 +106,8 @@ static void visit(struct workspace_walk *w, const char *path, const struct stat 
 	}
 	if (before)
 		w->cost += before->n / COMPARED_BYTES;
+	if (before == &w->req->code)
+		w->script_seen = true;
 	if (!before)
 		(void)add_file(w->res, path, (uint64_t)st->st_size, FILE_CREATED);
 	else if (!S_ISREG(st->st_mode) ||
@@ -218,7 +221,8 @@ bool workspace_walk_step(struct workspace_walk *w, uint64_t cost)
 	}
 	if (w->dir || w->n_todo || !w->begun)
 		return false;
-	add_deleted(w, w->script);
+	if (!w->script_seen)
+		add_deleted(w, w->script);
 	for (size_t i = 0; i < w->req->n_files; i++)
 		add_deleted(w, w->req->files[i].path);
 	return true;
