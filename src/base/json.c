@@ -565,7 +565,8 @@ void json_put_string(struct buf *out, const char *p, size_t n)
 		while (i < n && len + 6 <= sizeof(escaped) &&
 		       !verbatim_length(p + i, MIN2(n - i, (size_t)4)))
 			len += escape_byte((unsigned char)p[i++], escaped + len);
-		buf_put(out, escaped, len);
+		if (len)
+			buf_put(out, escaped, len);
 	}
 	buf_putc(out, '"');
 }

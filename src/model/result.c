@@ -60,13 +60,14 @@ static const char *bool_text(bool b)
 	return b ? "true" : "false";
 }
 
-/* One ",\"key\":" per call keeps the order of the keys readable below. */
+/* One ",\"key\":" per call keeps the order of the keys readable below. Keys need no escapes. */
 static void put_key(struct buf *out, const char *key)
 {
-	if (out->len && out->data[out->len - 1] != '{')
-		buf_putc(out, ',');
-	json_put_cstr(out, key);
-	buf_putc(out, ':');
+	bool first = out->len && out->data[out->len - 1] == '{';
+
+	buf_puts(out, first || !out->len ? "\"" : ",\"");
+	buf_puts(out, key);
+	buf_put(out, "\":", 2);
 }
 
 static void put_u64(struct buf *out, const char *key, uint64_t v)
@@ -189,6 +190,18 @@ static void put_usage(struct buf *out, const char *key, const struct usage *u)
 	buf_putc(out, '}');
 }
 
+/* Most of a small result are these, so they are put in few pieces. */
+static void put_layer(struct buf *out, enum layer_id id, const struct receipt_layer *l)
+{
+	buf_puts(out, "{\"name\":\"");
+	buf_puts(out, layer_name(id));
+	buf_puts(out, l->required ? "\",\"required\":true" : "\",\"required\":false");
+	buf_puts(out, l->enforced ? ",\"enforced\":true,\"detail\":"
+	                          : ",\"enforced\":false,\"detail\":");
+	json_put_cstr(out, l->detail);
+	buf_putc(out, '}');
+}
+
 int receipt_to_json(const struct receipt *r, struct buf *out)
 {
 	buf_putc(out, '{');
@@ -201,12 +214,9 @@ int receipt_to_json(const struct receipt *r, struct buf *out)
 	put_key(out, "layers");
 	buf_putc(out, '[');
 	for (unsigned i = 0; i < LAYER_COUNT; i++) {
-		buf_puts(out, i ? ",{" : "{");
-		put_text(out, "name", layer_name((enum layer_id)i));
-		put_bool(out, "required", r->layers[i].required);
-		put_bool(out, "enforced", r->layers[i].enforced);
-		put_text(out, "detail", r->layers[i].detail);
-		buf_putc(out, '}');
+		if (i)
+			buf_putc(out, ',');
+		put_layer(out, (enum layer_id)i, &r->layers[i]);
 	}
 	buf_puts(out, "]}");
 	return buf_finish(out);
