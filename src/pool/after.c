@@ -190,8 +190,9 @@ void call_give_back(struct pool *p, struct pool_call *c)
 	if (c->state != CALL_QUEUED && !c->listening)
 		p->unheard--;
 	if (c->state == CALL_QUEUED)
-		p->n_ordered -= c->ordered;
-	call_list_del(c->state == CALL_QUEUED ? &p->queued : &p->running, c);
+		queue_del(p, c);
+	else
+		call_list_del(&p->running, c);
 	p->freed = true;
 	c->state = CALL_OVER;
 	call_list_add(&p->over, c);

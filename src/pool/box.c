@@ -165,6 +165,8 @@ void box_end_spent(struct pool *p)
 		p->spent = b->next;
 		box_close_streams(b);
 		box_kill(p, b);
+		b->control = fd_close(
+			b->control); /* its end would wake us, before the launcher's word */
 	}
 }
 

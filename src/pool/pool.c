@@ -50,16 +50,26 @@ void call_list_del(struct call_list *l, struct pool_call *c)
 	l->n--;
 }
 
-/* ---- how many -------------------------------------------------------------------------- */
-
-static unsigned queued_for(const struct pool *p, const struct shape *s)
+static void queue_add(struct pool *p, struct pool_call *c)
 {
-	unsigned n = 0;
-
-	for (const struct pool_call *c = p->queued.first; c; c = c->next)
-		n += &p->shapes[c->shape] == s && !c->private_plan;
-	return n;
+	call_list_add(&p->queued, c);
+	if (c->private_plan)
+		p->n_private++;
+	else
+		p->shapes[c->shape].n_queued++;
 }
+
+void queue_del(struct pool *p, struct pool_call *c)
+{
+	call_list_del(&p->queued, c);
+	p->n_ordered -= c->ordered;
+	if (c->private_plan)
+		p->n_private--;
+	else
+		p->shapes[c->shape].n_queued--;
+}
+
+/* ---- how many -------------------------------------------------------------------------- */
 
 /* As many as were claimed in the last fifth of a second, between the shape's bounds. */
 static unsigned target_of(const struct shape *s)
@@ -90,7 +100,7 @@ static unsigned room(const struct pool *p)
 
 static void order_missing(struct pool *p, struct shape *s)
 {
-	unsigned queued = MIN2(queued_for(p, s), room(p));
+	unsigned queued = MIN2(s->n_queued, room(p));
 	unsigned want = queued + target_of(s);
 	unsigned most = starting_max(p, queued);
 
@@ -114,6 +124,8 @@ static void order_missing(struct pool *p, struct shape *s)
 
 static struct pool_call *next_queued(const struct pool *p, const struct shape *s)
 {
+	if (!s->n_queued)
+		return NULL;
 	for (struct pool_call *c = p->queued.first; c; c = c->next)
 		if (&p->shapes[c->shape] == s && !c->private_plan)
 			return c;
@@ -160,7 +172,7 @@ void pool_feed(struct pool *p, struct shape *s)
 	struct pool_call *c;
 	struct box *b;
 
-	if (s->kept && !p->closing && !p->lost)
+	if (p->n_private && s->kept && !p->closing && !p->lost)
 		feed_private(p, s);
 	while (s->n_ready && room(p) && (c = next_queued(p, s)) && (b = take_ready(p, s)))
 		call_claim(p, c, b);
@@ -404,7 +416,7 @@ int pool_submit(struct pool *p, const struct request *req, struct result *res, p
 		return err_set(err, ERR_INTERNAL, ENOMEM, "a request");
 	c->shape = shape;
 	c->private_plan = !fit;
-	call_list_add(&p->queued, c);
+	queue_add(p, c);
 	b = fit && room(p) ? take_ready(p, s) : NULL;
 	if (b) {
 		s->stats.hits++;

@@ -134,8 +134,9 @@ struct shape {
 	uint64_t forks;
 	uint32_t *ready; /* indexes of boxes; the last is taken first */
 	unsigned n_ready, n_starting;
-	double demand;    /* claims in a tick of 100 ms, smoothed */
-	unsigned claimed; /* in this tick */
+	unsigned n_queued; /* calls that take any box of it */
+	double demand;     /* claims in a tick of 100 ms, smoothed */
+	unsigned claimed;  /* in this tick */
 	uint64_t claimed_ns;
 	struct pool_stats stats;
 	struct err error; /* of the last box that failed */
@@ -150,7 +151,8 @@ struct pool {
 	struct box *boxes;
 	uint32_t *free; /* indexes */
 	unsigned n_free, boxes_max, queue_max, acquire_ms, running_max;
-	unsigned n_ordered; /* of the queued: have a box of their own under way */
+	unsigned n_private; /* of the queued: no waiting box is like them */
+	unsigned n_ordered; /* of those: have a box of their own under way */
 	uint32_t starting;  /* list of boxes under way, NO_BOX: none */
 	struct call_list queued, running, over;
 	unsigned n_ending, n_prepared;
@@ -237,6 +239,7 @@ void works_reap(struct pool *p);
 /* pool.c */
 void call_list_add(struct call_list *l, struct pool_call *c);
 void call_list_del(struct call_list *l, struct pool_call *c);
+void queue_del(struct pool *p, struct pool_call *c);
 /* A box became ready, ended, or failed: give, and order what is missing. */
 void pool_feed(struct pool *p, struct shape *s);
 void pool_tick(struct pool *p, uint64_t now);

@@ -260,10 +260,8 @@ void call_claim(struct pool *p, struct pool_call *c, struct box *b)
 	c->box = index_of(p, b);
 	b->state = WARM_RUNNING;
 	b->since_ns = clock_ns();
-	if (c->state == CALL_QUEUED) {
-		call_list_del(&p->queued, c);
-		p->n_ordered -= c->ordered;
-	}
+	if (c->state == CALL_QUEUED)
+		queue_del(p, c);
 	c->state = CALL_RUNNING;
 	call_list_add(&p->running, c);
 	p->unheard++;
