@@ -194,11 +194,9 @@ static int wait_ms(const struct pool *p, int timeout_ms)
 int pool_turn(struct pool *p, int timeout_ms)
 {
 	struct epoll_event events[EVENTS_MAX];
+	int n = epoll_wait(p->epoll, events, EVENTS_MAX, wait_ms(p, timeout_ms));
 	uint64_t now;
-	int n;
 
-	box_end_spent(p); /* of the turn before, if nobody did */
-	n = epoll_wait(p->epoll, events, EVENTS_MAX, wait_ms(p, timeout_ms));
 	if (n < 0 && errno != EINTR)
 		return -errno;
 	for (int i = 0; i < n; i++)

@@ -281,6 +281,7 @@ void pool_tick(struct pool *p, uint64_t now)
 
 	if (demand)
 		p->demand_ns = now + DEMAND_NS;
+	box_end_spent(p); /* whoever holds them has had his time */
 	send_kills(p);
 	check_starting(p, now);
 	check_calls(p, now);

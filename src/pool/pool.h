@@ -92,7 +92,7 @@ void pool_cancel(struct pool *p, struct pool_call *call);
 /*
  * A box whose run is over is ended by the turn that hands the result out. After pool_hold_spent()
  * it is left to pool_end_spent(), for whoever has to pass the result on first: what dies takes
- * processor time. It is not left for longer than to the next turn.
+ * processor time. It is not left for longer than POOL_TICK_MS while somebody turns.
  */
 void pool_hold_spent(struct pool *p);
 void pool_end_spent(struct pool *p);
