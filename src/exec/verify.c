@@ -455,6 +455,8 @@ static int look_at_mounts(struct look *k)
 	return r;
 }
 
+/* By its number, which is still its own if the directory below /proc is: that is read after this.
+ */
 static int look_at_rlimits(struct look *k)
 {
 	struct rlimit core;
@@ -566,7 +568,7 @@ int verify_box(const struct plan *plan, const struct box_facts *facts, struct re
 	static const struct {
 		int (*run)(struct look *k);
 	} looks[] = { { look_at_status }, { look_at_namespaces }, { look_at_maps },
-		      { look_at_cgroup }, { look_at_mounts },     { look_at_rlimits },
+		      { look_at_cgroup }, { look_at_rlimits },    { look_at_mounts },
 		      { take_reported } };
 	CLEANUP_FD int code_dir = open_proc(facts->code_pid), init_dir = open_proc(facts->init_pid);
 	char text[PROC_TEXT_MAX]; /* beside `k`, which is cleared */
