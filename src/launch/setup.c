@@ -22,6 +22,7 @@
 #include "sys/caps.h"
 #include "sys/file.h"
 #include "sys/sock.h"
+#include "sys/spread.h"
 #include "sys/syscalls.h"
 
 static int wait_for_release(struct box_setup *s)
@@ -174,6 +175,7 @@ static int fork_code(struct box_setup *s)
 	(void)close(pid ? to_init[1] : to_code[1]);
 	if (pid == 0)
 		code_main(s);
+	spread_child((pid_t)pid);
 	return 0;
 }
 
