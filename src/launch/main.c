@@ -37,6 +37,7 @@
 
 #define SWEEP_AGE_S 10 /* a live box has a task within milliseconds */
 
+#define AHEAD_MS       2       /* of quiet; what was begun just now shall have the processors */
 #define TIMER_SLACK_NS 50000ul /* the kernel's default */
 #define EVENTS_MAX     64
 
@@ -414,13 +415,14 @@ static int handle(struct launcher *l, uint64_t event)
 static int wait_ms(const struct launcher *l)
 {
 	uint64_t now;
+	int ahead = net_wanted(&l->host) ? AHEAD_MS : -1;
 
-	if (net_wanted(&l->host))
-		return 0; /* when nobody wants anything */
 	if (!l->n_watched)
-		return l->n_boxes && !l->swept ? WATCH_MS : -1;
+		return ahead < 0 && l->n_boxes && !l->swept ? WATCH_MS : ahead;
 	now = clock_ms();
-	return now < l->look_at_ms ? (int)(l->look_at_ms - now) : 0;
+	if (now >= l->look_at_ms)
+		return 0;
+	return ahead < 0 ? (int)(l->look_at_ms - now) : MIN2(ahead, (int)(l->look_at_ms - now));
 }
 
 /* By the clock and not after every event: a box that was just begun has used nothing. */

@@ -62,9 +62,16 @@ void net_settle(struct box_host *host)
 
 static int take(struct box_host *host, bool loopback)
 {
-	for (size_t i = 0; i < NET_STORE; i++)
+	int *other = NULL;
+
+	for (size_t i = 0; i < NET_STORE; i++) {
 		if (host->net_store[i] >= 0 && host->net_loopback[i] == loopback)
 			return fd_take(&host->net_store[i]);
+		if (host->net_store[i] >= 0)
+			other = &host->net_store[i];
+	}
+	if (other) /* room for one of the kind that is wanted now */
+		*other = fd_close(*other);
 	return make(host, loopback);
 }
 
