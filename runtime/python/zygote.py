@@ -51,6 +51,7 @@ OUTPUT_BYTES = 64 << 20
 CO_COROUTINE = 0x80
 EPIPE = 32
 USUAL_PATH = "/workspace/main.py"
+REHEARSAL_PATH = b"/dev/null"
 BUFFERED = (io.BufferedWriter, io.BufferedRandom, io.TextIOWrapper)
 STREAMS = ("stdin", "stdout", "stderr")
 PLAIN_TYPES = {dict, list, tuple, set, frozenset, type(sys), type(len), type(lambda: None)}
@@ -71,8 +72,8 @@ os_read, os_write, os_close, os_exit, getpid, fstat = (
 call_exit_functions = atexit._run_exitfuncs
 collect, objects = gc.collect, gc.get_objects
 set_trace, set_profile = sys.settrace, sys.setprofile
-block_signals, SIG_BLOCK, ALL_SIGNALS = (
-    _signal.pthread_sigmask, _signal.SIG_BLOCK, _signal.valid_signals())
+block_signals, SIG_BLOCK, ALL_SIGNALS, NO_SIGNALS = (
+    _signal.pthread_sigmask, _signal.SIG_BLOCK, _signal.valid_signals(), ())
 
 
 # Text and JSON
@@ -613,15 +614,22 @@ def execute_safely(path, source, steps, signals):
     return outcome
 
 
+LAST_STEPS = join_threads, run_exit_functions
+
+
+def run_and_report(path, arguments, source, steps, signals):
+    """The exit status. A source that was not given is in the file."""
+    enter_script(path, arguments)
+    outcome = execute_safely(path, source or load(path), steps, signals)
+    report.done(*outcome)
+    return outcome[0]
+
+
 def run_script(path, arguments, source=b""):
-    """Never returns. A source that was not given is in the file."""
+    """Never returns."""
     status = 1
     try:
-        enter_script(path, arguments)
-        outcome = execute_safely(
-            path, source or load(path), (join_threads, run_exit_functions), ALL_SIGNALS)
-        status = outcome[0]
-        report.done(*outcome)
+        status = run_and_report(path, arguments, source, LAST_STEPS, ALL_SIGNALS)
         report.wait_for_end()
     finally:
         os_exit(status)
@@ -672,16 +680,14 @@ def rehearse(pages, source):
     In the zygote this fills caches; in a box it writes to the pages that the real program will
     write to, so that they are copied before anybody waits.
     """
-    message = b"/dev/null\0%s\x000" % source
-    pages[:len(message)] = message
-    path, source, _ = pages[:len(message)].split(b"\0")
-    path = path.decode("utf-8", "surrogateescape")
-    enter_script(path, ["a"])
     ends = os.pipe()
-    report.open(ends[1])
+    stat = fstat(ends[1])
+    message = b"%s\0%s\x000\x00%d" % (REHEARSAL_PATH, source, stat.st_ino)
+    pages[:len(message)] = message
+    program = take_message(pages, len(message) | ends[1] << 40, stat.st_dev)
     # Functions to be called at exit can be called only once: not here.
-    steps = (join_threads,) if atexit._ncallbacks() else (join_threads, run_exit_functions)
-    report.done(*execute_safely(path, source, steps, ()))
+    steps = (join_threads,) if atexit._ncallbacks() else LAST_STEPS
+    run_and_report(*program, steps, NO_SIGNALS)
     report.open(-1)
     os_close(ends[0])
     os_close(ends[1])
@@ -707,6 +713,19 @@ def forget_shared_state():
         logging, time = modules["logging"], modules["time"]
         start = logging._startTime
         logging._startTime = time.time_ns() if isinstance(start, int) else time.time()
+
+
+def take_message(pages, word, device):
+    """Path, arguments and source of the program, from the run's message; the report is open then.
+
+    The message is path, source, number of arguments, arguments, environment, and at last what the
+    report is, as bytes with NUL between them; the word that comes with it is told in zygote.c.
+    """
+    message = pages[:word & 0xffffffff].split(b"\0")
+    report.adopt(word >> 40, device, int(message.pop()))
+    open_files(word >> 32 & 7)
+    path = message[0].decode("utf-8", "surrogateescape")
+    return path, take_texts(message) if len(message) > 3 else [], message[1]
 
 
 def take_texts(message):
@@ -809,15 +828,11 @@ def serve(library, sock, names):
         word = wait(*place)
     if word <= 0:
         os_exit(0)
-    # Path, source, number of arguments, arguments, environment; at last what the report is.
-    message = pages[:word & 0xffffffff].split(b"\0")
-    report.adopt(word >> 40, device, int(message.pop()))
-    open_files(word >> 32 & 7)
+    program = take_message(pages, word, device)
     # Nothing that leads to the zygote is left for the program. The pages stay: to unmap them takes
     # longer than a small program.
     del ctypes, mmap, library, sock, names, lib, place, wait
-    run_script(message[0].decode("utf-8", "surrogateescape"),
-               take_texts(message) if len(message) > 3 else [], message[1])
+    run_script(*program)
 
 
 def main():
