@@ -55,6 +55,32 @@ def test_no_two_children_of_a_program_draw_the_same(start):  # noqa: F811
     assert len(lines) == len(set(lines)) == 8 and {l.split()[1] for l in lines} == {"1"}
 
 
+MOVED = """
+import ctypes, sys
+moved = 0
+for line in open("/proc/self/maps"):
+    place, rights, _, _, inode = line.split()[:5]
+    first, last = [int(end, 16) for end in place.split("-")]
+    if rights == "r-xp" and inode == "0" and "[" not in line:
+        image = open(sys.executable, "rb").read()
+        base = min(int(l.split("-")[0], 16) for l in open("/proc/self/maps"))
+        moved += ctypes.string_at(first, last - first) == image[first - base:last - base]
+print(moved)
+"""
+
+
+def test_the_code_of_the_interpreter_is_what_is_in_its_file(start):  # noqa: F811
+    """It is moved into huge pages, where there are some; a box writes to none of them."""
+    kernel = tuple(map(int, os.uname().release.split(".")[:2]))
+    there = kernel >= (6, 1) and os.path.exists("/sys/kernel/mm/transparent_hugepage")
+    batch = start()
+    assert batch.good("python", MOVED) == "%d\n" % there
+    write = ("import ctypes\naddress = ctypes.cast(ctypes.pythonapi.PyLong_FromLong, ctypes.c_void_p)\n"
+             "ctypes.memset(address.value, 0, 1)")
+    assert batch.run("python", write)["signal"] == signal.SIGSEGV
+    assert batch.good("python", "print(int('5'))") == "5\n"
+
+
 STATE = """
 import gc, json, os, signal, sys, threading, time
 print(json.dumps({
