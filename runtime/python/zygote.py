@@ -57,6 +57,13 @@ STREAMS = ("stdin", "stdout", "stderr")
 PLAIN_TYPES = {dict, list, tuple, set, frozenset, type(sys), type(len), type(lambda: None)}
 NO_EXPRESSION = (b"", b" ", b"\t", b"\f", b"#", b")", b"]", b"}", b"@")
 
+# What programs do first with a module that was loaded for them.
+FIRST_USES = (
+    ("numpy", b"import numpy\nint(numpy.arange(4).sum())\nnumpy.zeros((2, 2)) + 1.5\n"),
+    ("pandas", b"import pandas\nint(pandas.Series([1, 2]).sum())\n"
+               b"repr(pandas.DataFrame({'a': [1, 2], 'b': ['x', 'y']}))\n"),
+)
+
 REPRS = (
     ("text/html", "_repr_html_"), ("image/png", "_repr_png_"), ("image/jpeg", "_repr_jpeg_"),
     ("image/svg+xml", "_repr_svg_"), ("text/markdown", "_repr_markdown_"),
@@ -759,6 +766,10 @@ def open_stream(name, fd):
     setattr(sys, "__%s__" % name, stream)
 
 
+def first_uses():
+    return b"".join([source for name, source in FIRST_USES if name in modules])
+
+
 def prepare(pages):
     """All that a box will need is made and used before the first one exists."""
     kept = swap_stdio()
@@ -767,6 +778,7 @@ def prepare(pages):
     for _ in range(2):
         rehearse(pages, b"print(1)\n[1]\n")
         rehearse(pages, b"def f(): return 1 / 0\nf()\n")
+        rehearse(pages, first_uses())
     restore_stdio(kept)
     modules["linecache"].clearcache()
     modules["tempfile"]._name_sequence = None
@@ -823,7 +835,7 @@ def serve(library, sock, names):
         forget_shared_state()
         if not lib.brig_hurry():
             # Goes all the way, and writes no byte.
-            rehearse(pages, b"def f(): return [1]\nx = f()\nprint(end='')\n")
+            rehearse(pages, first_uses() + b"def f(): return [1]\nx = f()\nprint(end='')\n")
         gc.freeze()
         word = wait(*place)
     if word <= 0:
