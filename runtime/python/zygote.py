@@ -776,9 +776,8 @@ def prepare(pages):
     for fd, name in enumerate(STREAMS):
         open_stream(name, fd)
     for _ in range(2):
-        rehearse(pages, b"print(1)\n[1]\n")
+        rehearse(pages, first_uses() + b"print(1)\n[1]\n")
         rehearse(pages, b"def f(): return 1 / 0\nf()\n")
-        rehearse(pages, first_uses())
     restore_stdio(kept)
     modules["linecache"].clearcache()
     modules["tempfile"]._name_sequence = None
@@ -829,13 +828,14 @@ def serve(library, sock, names):
     wait = lib.brig_wait
     lib.brig_serve.restype = wait.restype = ctypes.c_longlong
     device = fstat(sock).st_dev
+    # Goes all the way, and writes no byte.
+    small = first_uses() + b"def f(): return [1]\nx = f()\nprint(end='')\n"
     prepare(pages)
     word = fork_boxes(lib, ctypes, sock, not shares_state(), place)
     if word == 0:
         forget_shared_state()
         if not lib.brig_hurry():
-            # Goes all the way, and writes no byte.
-            rehearse(pages, first_uses() + b"def f(): return [1]\nx = f()\nprint(end='')\n")
+            rehearse(pages, small)
         gc.freeze()
         word = wait(*place)
     if word <= 0:
@@ -843,7 +843,7 @@ def serve(library, sock, names):
     program = take_message(pages, word, device)
     # Nothing that leads to the zygote is left for the program. The pages stay: to unmap them takes
     # longer than a small program.
-    del ctypes, mmap, library, sock, names, lib, place, wait
+    del ctypes, mmap, library, sock, names, lib, place, wait, small
     run_script(*program)
 
 
