@@ -79,7 +79,7 @@ static const char *status_value(const char *text, const char *key)
 
 	for (const char *p = text; p; p = strchr(p, '\n')) {
 		p += *p == '\n';
-		if (*p == *key && strncmp(p, key, n) == 0 && p[n] == ':')
+		if (strncmp(p, key, n) == 0 && p[n] == ':')
 			return p + n + 1 + strspn(p + n + 1, " \t");
 	}
 	return NULL;
@@ -205,6 +205,19 @@ void verify_prepare(void)
 	}
 }
 
+/* A launcher that stays has left our network, and enters a box's only to clone it. */
+static int look_at_launcher(struct look *k, uint64_t code_net)
+{
+	char path[64];
+	uint64_t inode;
+
+	if (!k->facts->launcher_pid)
+		return 0;
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)k->facts->launcher_pid);
+	inode = ns_inode(AT_FDCWD, path);
+	return inode && inode != code_net ? 0 : mismatch(k, "the launcher's network namespace");
+}
+
 /* Different from ours. */
 static int look_at_namespaces(struct look *k)
 {
@@ -228,7 +241,7 @@ static int look_at_namespaces(struct look *k)
 	init_net = ns_inode(k->init_dir, "ns/net");
 	if (!init_net || init_net != code_net)
 		return mismatch(k, "init's network namespace");
-	return 0;
+	return look_at_launcher(k, code_net);
 }
 
 /* No host uid 0 in the map, and exactly the ids that the launcher said. */

@@ -14,6 +14,7 @@
 
 struct box_facts {
 	pid_t init_pid, code_pid; /* as the kernel stamped them */
+	pid_t launcher_pid;       /* of one that stays, and has a network of its own; else 0 */
 	struct launch_reply started;
 	struct box_report code_ready, init_ready;
 };

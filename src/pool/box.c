@@ -415,6 +415,7 @@ static void maybe_verify(struct pool *p, struct box *b)
 		return;
 	verify_prepare();
 	receipt_start(b->plan, p->shapes[b->shape].config.like.level, &b->receipt);
+	st->facts.launcher_pid = p->launcher.pid;
 	r = verify_box(b->plan, &st->facts, &b->receipt, &err);
 	b->code_pid = st->facts.code_pid;
 	b->code_uid = st->facts.started.host_code_uid;

@@ -603,17 +603,23 @@ NAMESPACES = "import os, json, time\nprint(json.dumps({n: os.readlink('/proc/sel
              "for n in os.listdir('/proc/self/ns')}))\ntime.sleep(1)"
 
 
-def test_XS_12_no_namespace_is_shared(start):
-    """Time too: a lock on its inode would be a channel."""
-    batch = start("--jobs", 3)
+def test_XS_12_no_namespace_is_shared(start, host):
+    """Time too: a lock on its inode would be a channel. More boxes at a time than there are networks
+    in store; and the zygote, which is where the launcher is, is in none of theirs."""
+    batch, n = start("--jobs", 10), 10
     batch.good("python", "1")
-    for _ in range(3):
-        batch.ask("python", NAMESPACES)
-    seen = [json.loads(batch.answer()["stdout"]) for _ in range(3)]
-    seen.append({n: os.readlink("/proc/self/ns/" + n) for n in seen[0]})
+    for i in range(n):
+        batch.ask("python", NAMESPACES, network="none" if i % 3 == 2 else "loopback")
+    found = tree_of(host, batch)
+    zygotes = [pid for pid, (name, _, parent) in found.items()
+               if name == "python3" and found.get(parent, ("",))[0] == "brig-launch"]
+    home = {os.readlink("/proc/%d/ns/net" % pid) for pid in zygotes}
+    seen = [json.loads(batch.answer()["stdout"]) for _ in range(n)]
+    seen.append({name: os.readlink("/proc/self/ns/" + name) for name in seen[0]})
     assert len(seen[0]) >= 8
     for name in seen[0]:
-        assert len({s[name] for s in seen}) == 4, (name, seen)
+        assert len({s[name] for s in seen}) == n + 1, (name, seen)
+    assert home and home.isdisjoint({s["net"] for s in seen}), (home, seen)
 
 
 @pytest.mark.parametrize("level", ["default", "strict"])
