@@ -584,7 +584,7 @@ int verify_box(const struct plan *plan, const struct box_facts *facts, struct re
 		      { look_at_cgroup }, { look_at_rlimits },    { look_at_mounts },
 		      { take_reported } };
 	CLEANUP_FD int code_dir = open_proc(facts->code_pid), init_dir = open_proc(facts->init_pid);
-	char text[PROC_TEXT_MAX]; /* beside `k`, which is cleared */
+	static _Thread_local char text[PROC_TEXT_MAX]; /* not cleared every time */
 	struct look k = { .plan = plan, .facts = facts, .receipt = ret, .err = err, .text = text };
 	int r = 0;
 
