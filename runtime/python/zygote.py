@@ -50,7 +50,6 @@ OUTPUT_COUNT = 1000
 OUTPUT_BYTES = 64 << 20
 CO_COROUTINE = 0x80
 EPIPE = 32
-USUAL_PATH = "/workspace/main.py"
 REHEARSAL_PATH = b"/dev/null"
 BUFFERED = (io.BufferedWriter, io.BufferedRandom, io.TextIOWrapper)
 STREAMS = ("stdin", "stdout", "stderr")
@@ -196,7 +195,6 @@ class Report:
 
 
 report = Report()
-made_before = {}  # by the zygote: the module of a script of the usual name
 
 
 # Outputs
@@ -394,17 +392,16 @@ def run_parts(parts, namespace):
     return value
 
 
-def make_main(path):
-    """What the interpreter makes for a script; nothing of the runner's own module."""
+def new_main(path):
+    """What the interpreter makes for a script; nothing of the runner's own module.
+
+    In the box, not before: what the zygote has frozen is never collected, and a program's globals
+    are part of every cycle that has to be broken at its end.
+    """
     main = type(sys)("__main__")
     main.__dict__.update(
         __annotations__={}, __builtins__=builtins, __cached__=None, __file__=path, __package__=None,
         __loader__=modules["_frozen_importlib_external"].SourceFileLoader("__main__", path))
-    return main
-
-
-def new_main(path):
-    main = made_before.pop(path, None) or make_main(path)
     modules["__main__"] = main
     return main.__dict__
 
@@ -781,7 +778,6 @@ def prepare(pages):
     restore_stdio(kept)
     modules["linecache"].clearcache()
     modules["tempfile"]._name_sequence = None
-    made_before[USUAL_PATH] = make_main(USUAL_PATH)
     gc.collect()
     gc.freeze()
 

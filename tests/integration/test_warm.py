@@ -81,6 +81,27 @@ def test_the_code_of_the_interpreter_is_what_is_in_its_file(start):  # noqa: F81
     assert batch.good("python", "print(int('5'))") == "5\n"
 
 
+FINALIZERS = """
+class Thing:
+    def __init__(self, name): self.name = name
+    def __del__(self): print("freed", self.name)
+def use(): return plain, held
+plain = Thing("a global")
+held = [Thing("in a cycle")]; held.append(held)
+file = open("/workspace/left", "w"); file.write("written"); file.cycle = lambda: file
+"""
+
+
+@pytest.mark.parametrize("name", [None, "other.py"])
+def test_the_end_of_a_program_frees_what_it_holds(start, name):  # noqa: F811
+    """As the interpreter does, whatever the script's name is."""
+    batch = start()
+    fields = {"name": name} if name else {}
+    result = batch.run("python", FINALIZERS, **fields)
+    assert sorted(result["stdout"].splitlines()) == ["freed a global", "freed in a cycle"], result
+    assert [f["size"] for f in result["files"]["created"]] == [7], result["files"]
+
+
 STATE = """
 import gc, json, os, signal, sys, threading, time
 print(json.dumps({
