@@ -121,23 +121,12 @@ void box_release(struct pool *p, struct box *b)
 	p->free[p->n_free++] = index_of(p, b);
 }
 
-static void remove_ready(struct shape *s, uint32_t index)
-{
-	for (unsigned i = 0; i < s->n_ready; i++) {
-		if (s->ready[i] != index)
-			continue;
-		memmove(s->ready + i, s->ready + i + 1, (s->n_ready - i - 1) * sizeof(*s->ready));
-		s->n_ready--;
-		return;
-	}
-}
-
 void box_kill(struct pool *p, struct box *b)
 {
 	if (under_way(b))
 		list_del(p, b);
 	if (b->state == WARM_READY)
-		remove_ready(&p->shapes[b->shape], index_of(p, b));
+		stock_remove(&p->shapes[b->shape], index_of(p, b));
 	if (b->state != WARM_ENDING) {
 		set_state(b, WARM_ENDING);
 		p->n_ending++;
@@ -264,7 +253,7 @@ void box_ended(struct pool *p, const struct launch_reply *reply)
 	if (b->state == WARM_SPENT)
 		box_end_spent(p);
 	if (b->state == WARM_READY)
-		remove_ready(s, index_of(p, b));
+		stock_remove(s, index_of(p, b));
 	if (call) {
 		read_last_words(b, call);
 		b->call = NULL;
@@ -313,9 +302,10 @@ static int send_order(struct pool *p, struct box *b, const struct plan *own_plan
 		                    .id = b->id,
 		                    .plan = own_plan ? 0 : b->shape + 1,
 		                    .zygote = s->zygote ? b->shape + 1 : 0,
-		                    .hurry = p->queued.n > 0 };
+		                    .hurry = p->queued.n > 0 || !stock_wants_rehearsed(s) };
 	int theirs[LAUNCH_FDS], r;
 
+	b->rehearsed = !call.hurry || !s->zygote;
 	for (int i = 0; i < LAUNCH_FDS; i++)
 		theirs[i] = FD_NONE;
 	if (getrandom(&call.slot, sizeof(call.slot), 0) != sizeof(call.slot))
@@ -372,7 +362,7 @@ static void become_ready(struct pool *p, struct box *b)
 	s->stats.made++;
 	s->spoilt = 0;
 	free_warming(b);
-	if (!call)
+	if (!call && b->rehearsed)
 		prepare_box(p, b);
 	usage_note(p, b);
 	list_del(p, b);
@@ -382,7 +372,7 @@ static void become_ready(struct pool *p, struct box *b)
 		call_claim(p, call, b);
 		return;
 	}
-	s->ready[s->n_ready++] = index_of(p, b);
+	stock_put(s, index_of(p, b), b->rehearsed);
 	pool_feed(p, s);
 }
 

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,21 +151,6 @@ static void feed_private(struct pool *p, struct shape *s)
 	}
 }
 
-/* The newest that waits. One that died is not given, although the launcher's word is not here yet.
- */
-static struct box *take_ready(struct pool *p, struct shape *s)
-{
-	while (s->n_ready) {
-		struct box *b = &p->boxes[s->ready[--s->n_ready]];
-		struct pollfd init = { .fd = b->pidfd, .events = POLLIN };
-
-		if (poll(&init, 1, 0) <= 0)
-			return b;
-		box_kill(p, b);
-	}
-	return NULL;
-}
-
 void pool_feed(struct pool *p, struct shape *s)
 {
 	struct pool_call *c;
@@ -174,7 +158,7 @@ void pool_feed(struct pool *p, struct shape *s)
 
 	if (p->n_private && s->kept && !p->closing && !p->lost)
 		feed_private(p, s);
-	while (s->n_ready && room(p) && (c = next_queued(p, s)) && (b = take_ready(p, s)))
+	while (s->n_ready && room(p) && (c = next_queued(p, s)) && (b = stock_take(p, s)))
 		call_claim(p, c, b);
 	order_missing(p, s);
 }
@@ -219,15 +203,6 @@ static void renew_zygote(struct pool *p, struct shape *s, uint64_t now)
 }
 
 /* ---- time ------------------------------------------------------------------------------ */
-
-/* The oldest above the target, when it has waited long enough. */
-static void expire(struct pool *p, struct shape *s, uint64_t now)
-{
-	struct box *b = s->n_ready ? &p->boxes[s->ready[0]] : NULL;
-
-	if (b && s->n_ready > target_of(s) && (now - b->since_ns) / 1000000 >= s->config.idle_ms)
-		box_kill(p, b);
-}
 
 static void check_starting(struct pool *p, uint64_t now)
 {
@@ -293,7 +268,7 @@ void pool_tick(struct pool *p, uint64_t now)
 			s->claimed = 0;
 		}
 		renew_zygote(p, s, now);
-		expire(p, s, now);
+		stock_expire(p, s, target_of(s), now);
 		pool_feed(p, s);
 	}
 }
@@ -418,7 +393,7 @@ int pool_submit(struct pool *p, const struct request *req, struct result *res, p
 	c->shape = shape;
 	c->private_plan = !fit;
 	queue_add(p, c);
-	b = fit && room(p) ? take_ready(p, s) : NULL;
+	b = fit && room(p) ? stock_take(p, s) : NULL;
 	if (b) {
 		s->stats.hits++;
 		call_claim(p, c, b);
@@ -648,7 +623,7 @@ void pool_stats(struct pool *p, size_t shape, struct pool_stats *ret)
 	ret->ending = p->n_ending;
 	ret->target = target_of(s);
 	if (s->n_ready)
-		ret->oldest_ms = (clock_ns() - p->boxes[s->ready[0]].since_ns) / 1000000;
+		ret->oldest_ms = (clock_ns() - stock_oldest_ns(p, s)) / 1000000;
 }
 
 void pool_hold_spent(struct pool *p)

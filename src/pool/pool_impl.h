@@ -38,7 +38,9 @@ struct starting {
 	bool started, code_ready, init_ready;
 };
 
-#define PREPARED_MAX 32 /* boxes that have more than they need to wait */
+#define PREPARED_MAX  32                  /* boxes that have more than they need to wait */
+#define STOCK_HOT_MAX 32                  /* boxes of a shape that are rehearsed */
+#define STOCK_CALM_NS UINT64_C(200000000) /* after a claim, before the reserve is renewed */
 
 struct prepared {
 	int theirs[LAUNCH_FDS]; /* the box's ends */
@@ -61,6 +63,7 @@ struct box {
 	pid_t code_pid;
 	uint32_t code_uid;
 	bool kill_sent;
+	bool rehearsed;
 	uint64_t since_ns;          /* in this state */
 	struct launch_usage before; /* until it was claimed */
 	uint64_t tasks_before;
@@ -132,7 +135,8 @@ struct shape {
 	unsigned spoilt;   /* boxes in a row that did not become ready */
 	uint64_t zygote_ns, retry_ns;
 	uint64_t forks;
-	uint32_t *ready; /* indexes of boxes; the last is taken first */
+	uint32_t *ready;    /* indexes of boxes; the last is taken first */
+	unsigned n_reserve; /* the first of those: see stock.c */
 	unsigned n_ready, n_starting;
 	unsigned n_queued; /* calls that take any box of it */
 	double demand;     /* claims in a tick of 100 ms, smoothed */
@@ -191,6 +195,16 @@ void box_close_streams(struct box *b);
 void box_spend(struct pool *p, struct box *b);
 void box_end_spent(struct pool *p);
 struct box *box_of(struct pool *p, uint64_t id);
+
+/* stock.c: the boxes that wait */
+bool stock_wants_rehearsed(const struct shape *s);
+void stock_put(struct shape *s, uint32_t index, bool rehearsed);
+void stock_remove(struct shape *s, uint32_t index);
+/* The newest. One that died is not given, although the launcher's word is not here yet. */
+struct box *stock_take(struct pool *p, struct shape *s);
+uint64_t stock_oldest_ns(const struct pool *p, const struct shape *s);
+/* Ends one that has waited too long, or is to be made again. */
+void stock_expire(struct pool *p, struct shape *s, unsigned target, uint64_t now);
 
 /* usage.c */
 /* What the box used until now is not its run's. */
