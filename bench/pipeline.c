@@ -277,7 +277,6 @@ int main(int argc, char **argv)
 	const char *launcher = NULL;
 	uint64_t n = 2000;
 
-
 	if (argc > 2 && strcmp(argv[1], "--launcher") == 0) {
 		launcher = argv[2];
 		argv += 2;

@@ -56,6 +56,36 @@ STREAMS = ("stdin", "stdout", "stderr")
 PLAIN_TYPES = {dict, list, tuple, set, frozenset, type(sys), type(len), type(lambda: None)}
 NO_EXPRESSION = (b"", b" ", b"\t", b"\f", b"#", b")", b"]", b"}", b"@")
 
+# A bit of what most programs do; its pages are then copied before anybody waits. Prints nothing.
+COMMON_USES = b"""\
+import collections, json
+from functools import reduce
+class Item:
+    kind = 'a'
+    def __init__(self, size, *more, **named):
+        self.size = size
+    def __repr__(self):
+        return f'{self.kind}: {self.size!r:>4}'
+def group(words, least=1):
+    by = collections.defaultdict(list)
+    for place, word in enumerate(words):
+        if len(word) >= least and not word.isdigit():
+            by[len(word)].append(word.upper())
+    return {size: sorted(found, key=lambda w: (w[::-1], w)) for size, found in by.items()}
+try:
+    found = group('the quick 1 brown fox'.split(), least=2)
+    text = ', '.join([str(Item(size)) for size in found] + ['%d %.2f' % (7 // 2, 1 / 3)])
+    total = reduce(lambda a, b: a + b, [x * x for x in range(9) if x % 2], 0)
+    json.loads(json.dumps({'a': [1, 2.5, None, True], 'b': text, 'c': total}))
+    low, *rest = sorted({1, 2, total})
+    while low:
+        low -= 1
+    max(zip(rest, map(str, rest)))
+    raise KeyError(total)
+except (KeyError, ValueError) as error:
+    text.replace('a', 'b').strip().find(str(error))
+print(end='')
+"""
 # What programs do first with a module that was loaded for them.
 FIRST_USES = (
     ("numpy", b"import numpy\nint(numpy.arange(4).sum())\nnumpy.zeros((2, 2)) + 1.5\n"),
@@ -392,18 +422,27 @@ def run_parts(parts, namespace):
     return value
 
 
-def new_main(path):
+def make_main():
     """What the interpreter makes for a script; nothing of the runner's own module.
 
-    In the box, not before: what the zygote has frozen is never collected, and a program's globals
-    are part of every cycle that has to be broken at its end.
+    In the box, not before, and not frozen: what is frozen is never collected, and a program's
+    globals are part of every cycle that has to be broken at its end.
     """
     main = type(sys)("__main__")
     main.__dict__.update(
-        __annotations__={}, __builtins__=builtins, __cached__=None, __file__=path, __package__=None,
-        __loader__=modules["_frozen_importlib_external"].SourceFileLoader("__main__", path))
-    modules["__main__"] = main
-    return main.__dict__
+        __annotations__={}, __builtins__=builtins, __cached__=None, __file__="", __package__=None,
+        __loader__=modules["_frozen_importlib_external"].SourceFileLoader("__main__", ""))
+    return main
+
+
+waiting_main = []
+
+
+def new_main(path):
+    main = modules["__main__"] = waiting_main.pop() if waiting_main else make_main()
+    names = main.__dict__
+    names["__file__"] = names["__loader__"].path = path
+    return names
 
 
 def write_error(text):
@@ -773,6 +812,7 @@ def prepare(pages):
     for fd, name in enumerate(STREAMS):
         open_stream(name, fd)
     for _ in range(2):
+        rehearse(pages, COMMON_USES)
         rehearse(pages, first_uses() + b"print(1)\n[1]\n")
         rehearse(pages, b"def f(): return 1 / 0\nf()\n")
     restore_stdio(kept)
@@ -825,7 +865,7 @@ def serve(library, sock, names):
     lib.brig_serve.restype = wait.restype = ctypes.c_longlong
     device = fstat(sock).st_dev
     # Goes all the way, and writes no byte.
-    small = first_uses() + b"def f(): return [1]\nx = f()\nprint(end='')\n"
+    small = first_uses() + COMMON_USES
     prepare(pages)
     word = fork_boxes(lib, ctypes, sock, not shares_state(), place)
     if word == 0:
@@ -833,6 +873,7 @@ def serve(library, sock, names):
         if not lib.brig_hurry():
             rehearse(pages, small)
         gc.freeze()
+        waiting_main.append(make_main())
         word = wait(*place)
     if word <= 0:
         os_exit(0)

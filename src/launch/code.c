@@ -158,38 +158,6 @@ int code_join(struct box_setup *s)
 	return r < 0 ? r : run_steps(s, code_steps, ELEMENTSOF(code_steps));
 }
 
-/* The strings of a run for a program, as argv and environment; bounded by the plan's own bounds. */
-static int take_strings(char **at, char *end, const char **list, size_t n, size_t max)
-{
-	if (n > max)
-		return -E2BIG;
-	for (size_t i = 0; i < n; i++) {
-		char *nul = memchr(*at, '\0', (size_t)(end - *at));
-
-		if (!nul)
-			return -EPROTO;
-		list[i] = *at;
-		*at = nul + 1;
-	}
-	list[n] = NULL;
-	return 0;
-}
-
-static int run_of(char *buf, size_t len, const char **argv, const char **env)
-{
-	char *at = buf + sizeof(struct box_run), *end = buf + len;
-	struct box_run run;
-	int r;
-
-	if (len < sizeof(run))
-		return -EPROTO;
-	memcpy(&run, buf, sizeof(run));
-	if (run.n_argv < 2)
-		return -EPROTO;
-	r = take_strings(&at, end, argv, run.n_argv, PLAN_ARGS_MAX);
-	return r < 0 ? r : take_strings(&at, end, env, run.n_env, PLAN_ENV_MAX);
-}
-
 static _Noreturn void fail_at(struct box_setup *s, const char *step)
 {
 	(void)snprintf(s->err.step, sizeof(s->err.step), "%s", step);
@@ -198,31 +166,16 @@ static _Noreturn void fail_at(struct box_setup *s, const char *step)
 
 _Noreturn void code_main(struct box_setup *s)
 {
-	static char message[BOX_RUN_MAX]; /* touched as far as it is used */
-	static const char *argv[PLAN_ARGS_MAX + 1], *env[PLAN_ENV_MAX + 1];
-	const char *program = s->plan->exec, *const *args = s->plan->argv,
-		   *const *environment = s->plan->env;
-	int word, report;
+	char message[1];
+	int report;
 	size_t len;
 
 	if (run_steps(s, first_steps, ELEMENTSOF(first_steps)) < 0 ||
 	    run_steps(s, code_steps, ELEMENTSOF(code_steps)) < 0)
 		report_failure(s);
-	word = code_wait(s, message, sizeof(message), &len, &report);
-	if (word < 0)
+	if (code_wait(s, message, sizeof(message), &len, &report) != BOX_GO)
 		fail_at(s, "go");
-	if (word == BOX_RUN) {
-		int r = run_of(message, len, argv, env);
-
-		if (r < 0) {
-			(void)err_set(&s->err, ERR_INVALID, -r, "the run's message");
-			fail_at(s, "go");
-		}
-		program = argv[0];
-		args = argv + 1;
-		environment = env;
-	}
-	(void)execve(program, (char *const *)args, (char *const *)environment);
-	(void)err_set(&s->err, ERR_SETUP, errno, "execute \"%.200s\"", program);
+	(void)execve(s->plan->exec, (char *const *)s->plan->argv, (char *const *)s->plan->env);
+	(void)err_set(&s->err, ERR_SETUP, errno, "execute \"%.200s\"", s->plan->exec);
 	fail_at(s, "exec");
 }

@@ -110,18 +110,13 @@ enum box_kind {
 
 /* To the code's process, on the control socket. */
 enum box_word {
-	BOX_GO = 'g',  /* run the plan's program */
-	BOX_RUN = 'r', /* with stdio attached: run what follows, see struct box_run */
-};
-
-/*
- * What follows BOX_RUN, when it is for a program: n_argv, n_env, and as many strings, each ended by
- * NUL, the first the file to execute. For a zygote it is the runner's own message. Descriptors:
- * stdin, stdout, stderr, report (zygote only), and when the message is BOX_RUN alone, one more: a
- * memfd with what follows.
- */
-struct box_run {
-	uint32_t n_argv, n_env;
+	BOX_GO = 'g', /* run the plan's program */
+	/*
+	 * To a zygote's child: run what follows, the runner's own message. Attached are stdin,
+	 * stdout, stderr, report, and when the message is BOX_RUN alone, one more: a memfd with
+	 * what follows.
+	 */
+	BOX_RUN = 'r',
 };
 
 #define BOX_RUN_INLINE_MAX 32768 /* above it the memfd */

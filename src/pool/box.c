@@ -313,7 +313,7 @@ static int send_order(struct pool *p, struct box *b, const struct plan *own_plan
 	/* Known before it is there: whoever outlives the launcher can remove it. */
 	cgroup_name(call.slot % b->plan->host_id_slots, b->cgroup, sizeof(b->cgroup));
 	r = make_control(b, theirs);
-	if (r >= 0 && s->config.like.language == LANGUAGE_JAVASCRIPT)
+	if (r >= 0 && !s->zygote)
 		r = prepare_streams(b, theirs); /* it cannot be given any later */
 	if (r >= 0 && own_plan)
 		r = theirs[LAUNCH_FD_PLAN] = launcher_seal(own_plan, err);

@@ -81,7 +81,7 @@ static void drop_oldest(struct pool *p, struct shape *s)
 
 		if (!old->prepared)
 			continue;
-		if (s->config.like.language != LANGUAGE_JAVASCRIPT)
+		if (s->zygote)
 			box_close_streams(old);
 		(void)unlinkat(old->workspace, route_script(&s->config.like), 0);
 		prepare_drop(p, old);
@@ -110,7 +110,7 @@ void prepare_box(struct pool *p, struct box *b)
 	m->script = workspace_create(b->workspace, route_script(like),
 	                             geteuid() == 0 ? b->code_uid : 0);
 	m->streams = b->report < 0 && prepare_streams(b, m->theirs) >= 0;
-	if (!m->streams && like->language != LANGUAGE_JAVASCRIPT)
+	if (!m->streams && p->shapes[b->shape].zygote)
 		box_close_streams(b);
 }
 

@@ -94,24 +94,6 @@ static int zygote_message(const struct request *req, struct buf *out)
 	return out->error;
 }
 
-/* What init's child executes. */
-static int program_message(const struct request *req, const struct box *b, struct buf *out)
-{
-	CLEANUP_ARENA struct arena a = ARENA_INIT(1 * MIB);
-	struct box_run run;
-	struct plan p;
-	int r = route_command(req, b->plan, &a, &p, NULL);
-
-	if (r < 0)
-		return r;
-	run = (struct box_run){ .n_argv = (uint32_t)p.n_argv + 1, .n_env = (uint32_t)p.n_env };
-	buf_put(out, &run, sizeof(run));
-	buf_put(out, p.exec, strlen(p.exec) + 1);
-	put_strings(out, p.argv, p.n_argv);
-	put_strings(out, p.env, p.n_env);
-	return out->error;
-}
-
 static int memfd_of(const struct buf *message)
 {
 	CLEANUP_FD int fd = memfd_create("brig-run", MFD_CLOEXEC);
@@ -144,21 +126,17 @@ static int send_run(struct box *b, const struct buf *message, const int theirs[L
 }
 
 /* A program that waits reads its message where it will report. */
-static int send_frame(struct box *b, const struct buf *message)
+static int send_to_program(struct box *b, const struct buf *message)
 {
-	CLEANUP_BUF struct buf frame = BUF_INIT(BOX_RUN_MAX);
 	ssize_t n;
-	int r = report_frame(&frame, message->data, message->len);
 
-	if (r < 0)
-		return r;
 	/* Whoever waits there reads it at once; a long one does not fit in one piece. */
-	for (size_t at = 0; at < frame.len; at += (size_t)n) {
+	for (size_t at = 0; at < message->len; at += (size_t)n) {
 		struct pollfd p = { b->report, POLLOUT, 0 };
 
 		if (poll(&p, 1, SEND_MS) <= 0)
 			return -ETIMEDOUT;
-		n = send(b->report, frame.data + at, frame.len - at, MSG_NOSIGNAL);
+		n = send(b->report, message->data + at, message->len - at, MSG_NOSIGNAL);
 		if (n < 0 && errno != EAGAIN)
 			return -errno;
 		n = n < 0 ? 0 : n;
@@ -166,23 +144,42 @@ static int send_frame(struct box *b, const struct buf *message)
 	return 0;
 }
 
+static int send_frame(struct box *b, const struct request *req)
+{
+	CLEANUP_BUF struct buf message = BUF_INIT(BOX_RUN_MAX - 64), frame = BUF_INIT(BOX_RUN_MAX);
+	int r = runner_message(req, &message);
+
+	if (r >= 0)
+		r = report_frame(&frame, message.data, message.len);
+	return r < 0 ? r : send_to_program(b, &frame);
+}
+
+/* Nothing follows on that socket: a shell reports nothing. */
+static int send_shell(struct box *b, const struct request *req)
+{
+	CLEANUP_BUF struct buf text = BUF_INIT(BOX_RUN_MAX);
+	int r = route_shell(req, b->plan, &text);
+
+	if (r >= 0)
+		r = send_to_program(b, &text);
+	b->report = fd_close(b->report);
+	return r;
+}
+
+static int send_to_zygote(struct box *b, const struct request *req, const int theirs[LAUNCH_FDS])
+{
+	CLEANUP_BUF struct buf message = BUF_INIT(BOX_RUN_MAX - 64);
+	int r = zygote_message(req, &message);
+
+	return r < 0 ? r : send_run(b, &message, theirs);
+}
+
 static int send_message(struct pool *p, struct pool_call *c, struct box *b,
                         const int theirs[LAUNCH_FDS])
 {
-	CLEANUP_BUF struct buf message = BUF_INIT(BOX_RUN_MAX - 64);
-	bool program = c->req->language == LANGUAGE_SHELL;
-	int r;
-
 	if (p->shapes[b->shape].zygote)
-		r = zygote_message(c->req, &message);
-	else
-		r = program ? program_message(c->req, b, &message)
-		            : runner_message(c->req, &message);
-	if (r < 0)
-		return r;
-	if (c->req->language == LANGUAGE_JAVASCRIPT)
-		return send_frame(b, &message);
-	return send_run(b, &message, theirs);
+		return send_to_zygote(b, c->req, theirs);
+	return c->req->language == LANGUAGE_SHELL ? send_shell(b, c->req) : send_frame(b, c->req);
 }
 
 /*
@@ -238,10 +235,6 @@ static int attach(struct pool *p, struct pool_call *c, struct box *b, struct err
 	if (r < 0) {
 		launcher_close(theirs);
 		return err->code ? r : err_set(err, ERR_SETUP, -r, "make the run's streams");
-	}
-	if (c->req->language == LANGUAGE_SHELL) { /* nobody there would use it */
-		b->report = fd_close(b->report);
-		theirs[LAUNCH_FD_REPORT] = fd_close(theirs[LAUNCH_FD_REPORT]);
 	}
 	if (r >= 0)
 		r = observe_streams(p, c, b);

@@ -20,6 +20,7 @@
 #define NODE_WARM   "/etc/brig/warm.cjs"
 #define ZYGOTE      "/etc/brig/zygote.py"
 #define ZYGOTE_SO   "/etc/brig/zygote.so"
+#define SHELL_WAIT  "/etc/brig/wait.sh"
 
 int plan_add_fs(struct plan *p, struct fs_op op, struct err *err)
 {
@@ -292,6 +293,7 @@ static int add_runners(struct plan *p, struct err *err)
 		{ NODE_WARM, { (const char *)node_warm, sizeof(node_warm) } },
 		{ ZYGOTE, { (const char *)python_zygote, sizeof(python_zygote) } },
 		{ ZYGOTE_SO, { (const char *)zygote_so, sizeof(zygote_so) } },
+		{ SHELL_WAIT, { (const char *)shell_wait, sizeof(shell_wait) } },
 	};
 	int r = plan_add_fs(
 		p, (struct fs_op){ .kind = FS_OP_DIR, .path = "/etc/brig", .mode = 0755 }, err);
@@ -376,16 +378,17 @@ int route_plan(const struct request *req, const struct image *image, struct aren
 	return 0;
 }
 
-/* What waits in a warm box: a zygote's child, a warmed node, or nothing yet. */
+/* What waits in a warm box: a zygote's child, a warmed node, or a shell before its script. */
 static int add_waiting_command(const struct request *req, const struct image *image,
                                struct arena *a, struct plan *p, struct err *err)
 {
 	static const char *const commands[LANGUAGE_COUNT][8] = {
 		[LANGUAGE_PYTHON] = { "-I", "-B", "-u", ZYGOTE, "serve", ZYGOTE_SO, "3" },
 		[LANGUAGE_JAVASCRIPT] = { NODE_WARM, "5" },
-		[LANGUAGE_SHELL] = { NULL },
+		[LANGUAGE_SHELL] = { NULL }, /* the script */
 	};
 	const char *const *command = commands[req->language];
+	const char *script = arena_printf(a, WORKSPACE "/%s", script_name(req));
 
 	if (image->find(runtimes[req->language].program, &p->exec) < 0) {
 		(void)err_set(err, ERR_NOT_FOUND, 0, "no %s in the image \"%s\"",
@@ -394,11 +397,13 @@ static int add_waiting_command(const struct request *req, const struct image *im
 		                  runtimes[req->language].package);
 	}
 	p->argv = arena_array(a, req->n_args + 10, sizeof(*p->argv));
-	if (!p->argv)
+	if (!p->argv || !script)
 		return err_set(err, ERR_LIMIT, ENOMEM, "memory of the plan");
 	p->argv[p->n_argv++] = runtimes[req->language].program;
 	for (; *command; command++)
 		p->argv[p->n_argv++] = *command;
+	if (req->language == LANGUAGE_SHELL)
+		p->argv[p->n_argv++] = script;
 	for (size_t i = 0; i < req->n_args; i++) /* modules to load before anybody asks */
 		p->argv[p->n_argv++] = req->args[i];
 	return 0;
@@ -429,6 +434,8 @@ int route_warm(const struct request *req, const struct image *image, struct aren
 	/* What a box's process would look up, it would look up in pages of its own. */
 	if (req->language == LANGUAGE_PYTHON)
 		p.env[p.n_env++] = "LD_BIND_NOW=1";
+	if (req->language == LANGUAGE_SHELL)
+		p.env[p.n_env++] = "BASH_ENV=" SHELL_WAIT;
 	add_limits(&req->limits, &p);
 	for (size_t i = 0; i < p.n_rlimits && req->language != LANGUAGE_SHELL; i++)
 		p.rlimits[i].value += p.rlimits[i].resource == RLIMIT_NOFILE; /* the report's */

@@ -4,6 +4,7 @@
 /* STEP 4: request -> plan, every limit, mount and rule explicit. */
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "model/plan.h"
 #include "model/request.h"
@@ -42,6 +43,8 @@ const char *route_script(const struct request *req);
 /* Program, arguments and environment of a request that is run in a box of `warm`; nothing else. */
 int route_command(const struct request *req, const struct plan *warm, struct arena *a,
                   struct plan *ret, struct err *err);
+/* The same for a bash that waits in a box of `warm`, as shell source ended by NUL. */
+int route_shell(const struct request *req, const struct plan *warm, struct buf *out);
 
 /* Appends to the plan's lists; -E2BIG with err when a bound is reached. */
 int plan_add_fs(struct plan *p, struct fs_op op, struct err *err);

@@ -16,9 +16,11 @@
 
 #include "base/fd.h"
 #include "pool/pool_impl.h"
+#include "route/route.h"
 #include "sys/sock.h"
 
-#define BOXES 6
+#define BOXES       6
+#define PROGRAM_FDS (LAUNCH_FD_BIT(CONTROL) | LAUNCH_FDS_STDIO | LAUNCH_FD_BIT(REPORT))
 
 static struct pool *pool;
 static int launcher = FD_NONE; /* our end: we are the launcher */
@@ -177,7 +179,7 @@ Test(pool_unit, nothing_is_ordered_before_the_launcher_knows_the_plan)
 	for (unsigned i = 0; i < 2; i++) {
 		cr_assert(told_launcher(&call) && call.kind == LAUNCH_START);
 		cr_expect(call.plan == 1 && call.zygote == 0 && call.once == 0 && call.watch == 0);
-		cr_expect(call.fds == LAUNCH_FD_BIT(CONTROL));
+		cr_expect(call.fds == PROGRAM_FDS);
 	}
 	cr_expect(!told_launcher(&call), "more than the minimum");
 }
@@ -294,7 +296,7 @@ Test(pool_unit, a_request_that_fits_no_box_gets_one_of_its_own)
 	cr_assert(submit(&other, NULL) == 0);
 	cr_assert(told_launcher(&call) && call.kind == LAUNCH_START);
 	cr_expect(call.plan == 0, "not the plan that is kept");
-	cr_expect(call.fds == (LAUNCH_FD_BIT(PLAN) | LAUNCH_FD_BIT(CONTROL)));
+	cr_expect(call.fds == (LAUNCH_FD_BIT(PLAN) | PROGRAM_FDS));
 	cr_expect(pool->boxes[call.id % LAUNCH_BOXES_MAX].plan->memory_bytes ==
 	          other.limits.memory_bytes);
 	answer(LAUNCH_FAILED, call.id);
@@ -327,6 +329,24 @@ Test(pool_unit, a_pool_without_its_launcher_takes_nothing)
 
 /* ---- a run ------------------------------------------------------------------------------- */
 
+/* A program that waits has its streams from the beginning. */
+static void give_streams(struct box *b)
+{
+	int in[2], out[2], errout[2], report[2];
+
+	cr_assert(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC | O_NONBLOCK) == 0 &&
+	          pipe2(errout, O_CLOEXEC | O_NONBLOCK) == 0);
+	cr_assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, report) == 0);
+	box.in = in[0];
+	b->in = in[1];
+	b->out = out[0];
+	box.out = out[1];
+	b->errout = errout[0];
+	box.errout = errout[1];
+	b->report = report[0];
+	box.report = report[1];
+}
+
 /* A box that waits, and that is this test. */
 static struct box *wait_in_box(void)
 {
@@ -342,6 +362,8 @@ static struct box *wait_in_box(void)
 	b->control = pair[0];
 	b->workspace = open(box.root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	b->in = b->out = b->errout = b->report = FD_NONE;
+	if (!s->zygote)
+		give_streams(b);
 	b->plan = &s->plan;
 	b->code_pid = getpid();
 	b->code_uid = geteuid();
@@ -391,6 +413,15 @@ static size_t take_run(size_t n_fds)
 	box.errout = fd_take(&m.fds[2]);
 	box.report = n_fds > 3 ? fd_take(&m.fds[3]) : FD_NONE;
 	return m.len;
+}
+
+/* The same of a shell that waits. */
+static const char *take_text(void)
+{
+	ssize_t n = read(box.report, box.message, sizeof(box.message));
+
+	cr_assert(n > 0 && box.message[n - 1] == '\0' && strlen(box.message) == (size_t)n - 1);
+	return box.message;
 }
 
 /* Strings with NUL between them. */
@@ -533,24 +564,46 @@ Test(pool_unit, rubbish_in_the_report_only_spoils_itself)
 	cr_expect(!res.value && !res.has_exit_code);
 }
 
-/* Exec, its words, its environment, each ended by NUL. */
-Test(pool_unit, a_shell_is_told_its_command_and_has_no_report)
+Test(pool_unit, a_shell_is_told_what_it_lacks_and_has_no_report_then)
 {
-	struct box_run run;
-	size_t n, nuls = 0;
+	const char *args[] = { "a b", "it's" }, *env[] = { "K=v\n\"$(x)\"", "_2=" };
+	char byte;
 
 	add_shape(LANGUAGE_SHELL, 0);
 	(void)wait_in_box();
+	request.args = args;
+	request.env = env;
+	request.n_args = request.n_env = 2;
 	cr_assert(submit(&request, NULL) == 0, "%s", err.msg);
-	n = take_run(3);
-	memcpy(&run, box.message + 1, sizeof(run));
-	for (size_t i = 1 + sizeof(run); i < n; i++)
-		nuls += !box.message[i];
-	cr_expect(run.n_argv == 3 && nuls == run.n_argv + run.n_env);
-	cr_expect(box.message[n - 1] == '\0');
+	cr_expect_str_eq(take_text(), "set -- 'a b' 'it'\\''s';export K='v\n\"$(x)\"';"
+	                              "export _2='';");
+	cr_expect(read(box.report, &byte, 1) == 0, "the other end is closed");
 	exit_with(0);
 	turn();
 	cr_expect(told == 1 && res.state == RUN_FINISHED);
+}
+
+/* What bash looks at only when it starts needs one that starts. */
+Test(pool_unit, another_shell_is_started_where_the_waiting_one_would_not_do)
+{
+	static const struct {
+		const char *name, *env;
+	} cases[] = { { "other.sh", NULL }, { NULL, "BASH_ENV=x" }, { NULL, "IFS=:" },
+		      { NULL, "a.b=c" },    { NULL, "SHELLOPTS=" }, { NULL, "1a=" } };
+
+	add_shape(LANGUAGE_SHELL, 0);
+	for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+		CLEANUP_BUF struct buf text = BUF_INIT(MIB);
+		const char *env[] = { cases[i].env };
+
+		request.name = cases[i].name;
+		request.env = env;
+		request.n_env = cases[i].env ? 1 : 0;
+		cr_assert(route_shell(&request, &pool->shapes[0].plan, &text) == 0);
+		cr_expect(strncmp(text.data, "exec /usr/bin/env -i 'PATH=", 27) == 0, "%s",
+		          text.data);
+		cr_expect(!cases[i].env || strstr(text.data, cases[i].env));
+	}
 }
 
 Test(pool_unit, a_box_that_cannot_start_the_program_is_told_apart)
@@ -561,7 +614,7 @@ Test(pool_unit, a_box_that_cannot_start_the_program_is_told_apart)
 	add_shape(LANGUAGE_SHELL, 0);
 	b = wait_in_box();
 	cr_assert(submit(&request, NULL) == 0);
-	(void)take_run(3);
+	(void)take_text();
 	(void)err_set(&rep.err, ERR_SETUP, ENOEXEC, "execute");
 	cr_assert(sock_send(box.control, &rep, sizeof(rep), NULL, 0) == 0);
 	turn();
@@ -576,7 +629,7 @@ Test(pool_unit, a_half_message_from_a_box_is_none)
 	add_shape(LANGUAGE_SHELL, 0);
 	(void)wait_in_box();
 	cr_assert(submit(&request, NULL) == 0);
-	(void)take_run(3);
+	(void)take_text();
 	cr_assert(sock_send(box.control, &rep, 8, NULL, 0) == 0);
 	turn();
 	cr_expect(told == 0);
@@ -592,7 +645,7 @@ Test(pool_unit, a_run_that_is_stopped_is_over_when_everything_is_gone)
 	b = wait_in_box();
 	id = b->id;
 	cr_assert(submit(&request, &call) == 0);
-	(void)take_run(3);
+	(void)take_text();
 	pool_cancel(pool, call);
 	turn();
 	cr_expect(told == 0 && kill_ordered(id));
@@ -608,7 +661,7 @@ Test(pool_unit, the_wall_time_is_the_request_s)
 	b = wait_in_box();
 	request.limits.timeout_ms = 1;
 	cr_assert(submit(&request, NULL) == 0);
-	(void)take_run(3);
+	(void)take_text();
 	(void)usleep(3000);
 	turn();
 	cr_expect(kill_ordered(b->id));
@@ -621,7 +674,7 @@ Test(pool_unit, the_launcher_s_death_is_the_run_s)
 	add_shape(LANGUAGE_SHELL, 0);
 	(void)wait_in_box();
 	cr_assert(submit(&request, NULL) == 0);
-	(void)take_run(3);
+	(void)take_text();
 	launcher = fd_close(launcher);
 	(void)pool_turn(pool, 0);
 	cr_expect(told == 1 && res.state == RUN_LOST && res.error.code == ERR_INTERNAL);
@@ -638,7 +691,7 @@ Test(pool_unit, a_workspace_that_is_not_empty_is_not_used)
 	cr_assert(submit(&request, NULL) == 0);
 	turn();
 	cr_expect(told == 1 && res.state == RUN_SETUP_FAILED && res.error.sys == EEXIST);
-	cr_expect(recv(box.control, box.message, 1, MSG_DONTWAIT) < 0, "nothing was run");
+	cr_expect(recv(box.report, box.message, 1, MSG_DONTWAIT) <= 0, "nothing was run");
 	cr_expect(kill_ordered(b->id));
 }
 
