@@ -53,8 +53,14 @@ EPIPE = 32
 REHEARSAL_PATH = b"/dev/null"
 BUFFERED = (io.BufferedWriter, io.BufferedRandom, io.TextIOWrapper)
 STREAMS = ("stdin", "stdout", "stderr")
-PLAIN_TYPES = {dict, list, tuple, set, frozenset, type(sys), type(len), type(lambda: None)}
-NO_EXPRESSION = (b"", b" ", b"\t", b"\f", b"#", b")", b"]", b"}", b"@")
+SourceFileLoader = sys.modules["_frozen_importlib_external"].SourceFileLoader
+PLAIN_TYPES = {dict, list, tuple, set, frozenset, type(sys), type(len), type(lambda: None),
+               type((lambda cell: lambda: cell)(0).__closure__[0]), SourceFileLoader}
+NO_BEGINNING = (b"", b"\n", b" ", b"\t", b"\f", b"#", b")", b"]", b"}", b"\\")
+CLAUSES = (b"else:", b"else ", b"elif ", b"elif(", b"except:", b"except ", b"except(", b"except*",
+           b"finally:", b"finally ")
+STATEMENTS = (b"for ", b"while ", b"if ", b"def ", b"class ", b"with ", b"try:", b"async ",
+              b"import ", b"from ", b"raise ", b"assert ", b"del ")
 
 # A bit of what most programs do; its pages are then copied before anybody waits. Prints nothing.
 COMMON_USES = b"""\
@@ -365,21 +371,39 @@ def future_flags(body):
     return flags
 
 
+def find_last_statement(source):
+    """Where it begins, if lines in the first column begin one unless they end or go on with it."""
+    end = len(source.rstrip())
+    while end > 0:
+        start = source.rfind(b"\n", 0, end) + 1
+        if source[start:start + 1] not in NO_BEGINNING and not source.startswith(CLAUSES, start):
+            return start
+        end = start - 1
+    return 0
+
+
 def compile_lines(source, path):
-    """The parts of a program whose last line is an expression of its own; None when it may be not.
+    """The parts of a program, by lines; None when that cannot be told for sure.
 
     Each part is compiled from text, which takes a fifth of the way through a tree of objects. What
-    stands before the line must be complete, or else the line would be a piece of something.
+    stands before the last statement must be complete, or else that would be a piece of something.
     """
-    end = len(source.rstrip())
-    start = source.rfind(b"\n", 0, end) + 1
-    head, last = source[:start], source[start:end]
-    if last[:1] in NO_EXPRESSION or b"\r" in source or b"coding" in source or (
-            b"__future__" in source):
+    if b"\r" in source or b"coding" in source or b"__future__" in source:
         return None
-    flags = _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    start, flags = find_last_statement(source), _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    head, last = source[:start], source[start:].rstrip()
+    if b"global " in last:  # is about what stands before it
+        return None
+    lines = b"\n" * head.count(b"\n") + last
+    single = b";" not in last and last[:1] != b"*"  # else it may end in an expression, or be one
+    mode = "exec" if single and last.startswith(STATEMENTS) else "eval"
     try:
-        tail = compile(b"\n" * head.count(b"\n") + last, path, "eval", flags, True)
+        try:
+            tail = compile(lines, path, mode, flags, True)
+        except SyntaxError:
+            if not single or b"\\" in last:
+                return None
+            tail = compile(lines, path, "exec", flags, True)
         return [compile(head, path, "exec", flags, True), tail] if head.strip() else [tail]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None  # the other way tells what is wrong, if anything is
@@ -431,7 +455,7 @@ def make_main():
     main = type(sys)("__main__")
     main.__dict__.update(
         __annotations__={}, __builtins__=builtins, __cached__=None, __file__="", __package__=None,
-        __loader__=modules["_frozen_importlib_external"].SourceFileLoader("__main__", ""))
+        __loader__=SourceFileLoader("__main__", ""))
     return main
 
 
@@ -589,7 +613,8 @@ def drop_program():
     # Where there are only these, nobody notices whether they are freed.
     if not {type(item) for item in objects()} <= PLAIN_TYPES:
         flush_files()
-        collect()
+        # What has not grown old is collected faster: no cache of the interpreter is thrown away.
+        collect(2 if objects(2) else 1)
 
 
 def flush(name):

@@ -6,6 +6,7 @@ on demand and waits for a message with descriptors, which is all that brig's own
 """
 
 import array
+import ast
 import base64
 import importlib.util
 import json
@@ -410,6 +411,8 @@ def test_output_of_children_and_of_c(run):
     ("*[1], 2", "(1, 2)"), ("x = 1\r\nx\r\n", "1"), ("x = 2\rx", "2"), ("# c\n\n3", "3"),
     ("# coding: latin-1\nlen('\xe9')".encode("latin-1"), "1"), ("\ufeff1", "1"),
     ("from __future__ import annotations\n1", "1"), ("if 1: pass\nelse: pass\n4", "4"),
+    ("import os; 7", "7"), ("x = 5\nif x:\n    x\nelse:\n    6", None), ("returned = 8\nreturned", "8"),
+    ("x = (\n1\n)", None), ("y = 1\nmax(\n1,\ny\n)", "1"), ("x = 1\ny = 2", None), ("f = print; f", "<built-in function print>"),
 ])
 def test_value(run, code, value):
     done = run(code).expect(value=value)
@@ -424,7 +427,8 @@ PIECES = (
     "{1:2}", "try:", "except E:", "finally:", "\x0c", "\t", "x = \\", " 3", "import os", "del x",
     "\x00", "é", "f'{x}'", "return", "...", "with a: b", "x: int", "x: int = 3", "print 1",
     "match x:", " case 1: pass", "\r", "x\r\ny", "\ufeff", "from __future__ import annotations",
-    "# coding: latin-1",
+    "# coding: latin-1", "global x", "x = f(1)", "except (A, B) as e:", "elif x:", "elsewhere", "x += 1",
+    "while x: y", "async def f():", "raise E", "import a; a", "for i in r: a; b", "passed", "returned",
 )
 
 
@@ -436,11 +440,11 @@ def facts(code):
 
 
 def test_the_short_way_to_the_value_is_no_other_way():
-    """Whenever the last line is compiled by itself, the tree says the same, to the column."""
+    """Whenever the last statement is compiled by itself, the tree says the same, to the column."""
     spec = importlib.util.spec_from_file_location("runner_under_test", ZYGOTE)
     runner = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(runner)
-    short, dice, taken = runner.compile_lines, random.Random(4), 0
+    short, dice, taken, values = runner.compile_lines, random.Random(4), 0, 0
     runner.compile_lines = lambda *_args: None
     for _ in range(8000):
         lines = [dice.choice(PIECES) for _ in range(dice.randint(1, 6))]
@@ -452,10 +456,18 @@ def test_the_short_way_to_the_value_is_no_other_way():
                 continue
             taken += 1
             tree = runner.compile_parts(source, "x.py")  # no error: or else this would not be code
-        if len(parts) > len(tree):  # comments alone
-            assert parts.pop(0).co_names == ()
-        assert [facts(c) for c in parts] == [facts(c) for c in tree], source
-    assert taken > 300
+        start = runner.find_last_statement(source)
+        whole = ast.parse(source).body
+        two = ast.parse(source[:start]).body + ast.parse(
+            b"\n" * source[:start].count(b"\n") + source[start:]).body
+        assert [ast.dump(node, include_attributes=True) for node in two] == \
+            [ast.dump(node, include_attributes=True) for node in whole], source
+        if whole and isinstance(whole[-1], ast.Expr):
+            values += 1
+            if len(parts) > len(tree):  # comments alone
+                assert parts.pop(0).co_names == ()
+            assert [facts(c) for c in parts] == [facts(c) for c in tree], source
+    assert taken > 800 and 300 < values < taken
 
 
 def test_value_is_cut(run):
