@@ -103,6 +103,8 @@ struct pool_call {
 	struct launch_usage usage;
 	uint64_t submit_ns, go_ns, end_ns;
 	size_t stdin_at;
+	struct buf text; /* what a shell that waits is told */
+	size_t text_at;
 	pool_output *listener;
 	void *listener_data;
 	const struct jail_fetch *fetch;
@@ -224,6 +226,11 @@ void prepare_box(struct pool *p, struct box *b);
 /* Writes the code into the file that is there; -ENOENT: it has to be placed. */
 int prepare_script(struct pool *p, struct box *b, const struct request *req);
 void prepare_drop(struct pool *p, struct box *b);
+
+/* message.c: tells the run to what waits in the box. */
+int message_send(struct pool *p, struct pool_call *c, struct box *b, const int theirs[LAUNCH_FDS]);
+/* The rest, when the box has room for it; its own end tells how that went. */
+void message_more(struct pool_call *c, struct box *b);
 
 /* run.c */
 void call_claim(struct pool *p, struct pool_call *c, struct box *b);

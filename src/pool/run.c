@@ -9,31 +9,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "base/json.h"
 #include "exec/workspace.h"
 #include "pool/pool_impl.h"
 #include "route/route.h"
-#include "sys/sock.h"
 
-#define READ_CHUNK      65536
-#define CODE_INLINE_MAX 16384
-#define SEND_MS         1000 /* for a message to a runner that waits for it */
-#define READS_PER_TURN  16   /* of all streams together, so that floods do not hold up others */
+#define READ_CHUNK     65536
+#define READS_PER_TURN 16 /* of all streams together, so that floods do not hold up others */
 
 static uint32_t index_of(const struct pool *p, const struct box *b)
 {
@@ -41,146 +33,6 @@ static uint32_t index_of(const struct pool *p, const struct box *b)
 }
 
 /* ---- claim ----------------------------------------------------------------------------- */
-
-/* What a runner in the box is told; it finds the code in the script's file. */
-static int runner_message(const struct request *req, struct buf *out)
-{
-	char path[sizeof(WORKSPACE) + REQUEST_PATH_MAX + 1];
-
-	(void)snprintf(path, sizeof(path), WORKSPACE "/%s", route_script(req));
-	buf_puts(out, "{\"path\":");
-	json_put_cstr(out, path);
-	buf_puts(out, ",\"argv\":[");
-	for (size_t i = 0; i < req->n_args; i++) {
-		if (i)
-			buf_putc(out, ',');
-		json_put_cstr(out, req->args[i]);
-	}
-	buf_puts(out, "],\"env\":[");
-	for (size_t i = 0; i < req->n_env; i++) {
-		if (i)
-			buf_putc(out, ',');
-		json_put_cstr(out, req->env[i]);
-	}
-	buf_puts(out, "]}");
-	return out->error;
-}
-
-static void put_strings(struct buf *out, const char *const *list, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		buf_put(out, list[i], strlen(list[i]) + 1);
-}
-
-/*
- * The same for a zygote's child, as strings with NUL between them: path, code, number of arguments,
- * arguments, environment. Code that is long is left to the file.
- */
-static int zygote_message(const struct request *req, struct buf *out)
-{
-	char count[16];
-
-	buf_puts(out, WORKSPACE "/");
-	buf_put(out, route_script(req), strlen(route_script(req)) + 1);
-	if (req->code.n < CODE_INLINE_MAX)
-		buf_put(out, req->code.p, req->code.n);
-	buf_putc(out, '\0');
-	(void)snprintf(count, sizeof(count), "%zu", req->n_args);
-	buf_put(out, count, strlen(count) + 1);
-	put_strings(out, req->args, req->n_args);
-	put_strings(out, req->env, req->n_env);
-	if (out->len)
-		out->len--; /* NUL stands between them */
-	return out->error;
-}
-
-static int memfd_of(const struct buf *message)
-{
-	CLEANUP_FD int fd = memfd_create("brig-run", MFD_CLOEXEC);
-
-	if (fd < 0)
-		return -errno;
-	if (write(fd, message->data, message->len) != (ssize_t)message->len)
-		return -EIO;
-	return fd_take(&fd);
-}
-
-/* The word and, when they fit, what follows; else that in a memfd. */
-static int send_run(struct box *b, const struct buf *message, const int theirs[LAUNCH_FDS])
-{
-	static char bytes[1 + BOX_RUN_INLINE_MAX]; /* not on the stack: it would be cleared */
-	CLEANUP_FD int memfd = FD_NONE;
-	int fds[5], n = 0;
-
-	bytes[0] = BOX_RUN;
-	for (int i = LAUNCH_FD_STDIN; i <= LAUNCH_FD_STDERR; i++)
-		fds[n++] = theirs[i];
-	if (theirs[LAUNCH_FD_REPORT] >= 0)
-		fds[n++] = theirs[LAUNCH_FD_REPORT];
-	if (message->len <= BOX_RUN_INLINE_MAX) {
-		memcpy(bytes + 1, message->data, message->len);
-		return sock_send(b->control, bytes, 1 + message->len, fds, (size_t)n);
-	}
-	fds[n++] = memfd = memfd_of(message);
-	return memfd < 0 ? memfd : sock_send(b->control, bytes, 1, fds, (size_t)n);
-}
-
-/* A program that waits reads its message where it will report. */
-static int send_to_program(struct box *b, const struct buf *message)
-{
-	ssize_t n;
-
-	/* Whoever waits there reads it at once; a long one does not fit in one piece. */
-	for (size_t at = 0; at < message->len; at += (size_t)n) {
-		struct pollfd p = { b->report, POLLOUT, 0 };
-
-		if (poll(&p, 1, SEND_MS) <= 0)
-			return -ETIMEDOUT;
-		n = send(b->report, message->data + at, message->len - at, MSG_NOSIGNAL);
-		if (n < 0 && errno != EAGAIN)
-			return -errno;
-		n = n < 0 ? 0 : n;
-	}
-	return 0;
-}
-
-static int send_frame(struct box *b, const struct request *req)
-{
-	CLEANUP_BUF struct buf message = BUF_INIT(BOX_RUN_MAX - 64), frame = BUF_INIT(BOX_RUN_MAX);
-	int r = runner_message(req, &message);
-
-	if (r >= 0)
-		r = report_frame(&frame, message.data, message.len);
-	return r < 0 ? r : send_to_program(b, &frame);
-}
-
-/* Nothing follows on that socket: a shell reports nothing. */
-static int send_shell(struct box *b, const struct request *req)
-{
-	CLEANUP_BUF struct buf text = BUF_INIT(BOX_RUN_MAX);
-	int r = route_shell(req, b->plan, &text);
-
-	if (r >= 0)
-		r = send_to_program(b, &text);
-	b->report = fd_close(b->report);
-	return r;
-}
-
-static int send_to_zygote(struct box *b, const struct request *req, const int theirs[LAUNCH_FDS])
-{
-	CLEANUP_BUF struct buf message = BUF_INIT(BOX_RUN_MAX - 64);
-	int r = zygote_message(req, &message);
-
-	return r < 0 ? r : send_run(b, &message, theirs);
-}
-
-static int send_message(struct pool *p, struct pool_call *c, struct box *b,
-                        const int theirs[LAUNCH_FDS])
-{
-	if (p->shapes[b->shape].zygote)
-		return send_to_zygote(b, c->req, theirs);
-	return c->req->language == LANGUAGE_SHELL ? send_shell(b, c->req) : send_frame(b, c->req);
-}
 
 /*
  * Output wakes us for every line, and each time the program waits: a short one is better left
@@ -240,7 +92,7 @@ static int attach(struct pool *p, struct pool_call *c, struct box *b, struct err
 		r = observe_streams(p, c, b);
 	c->go_ns = clock_ns();
 	if (r >= 0)
-		r = send_message(p, c, b, theirs);
+		r = message_send(p, c, b, theirs);
 	launcher_close(theirs);
 	return r < 0 ? err_set(err, ERR_SETUP, -r, "hand the run to the box") : 0;
 }
@@ -421,6 +273,10 @@ void call_on_report(struct pool *p, struct pool_call *c)
 
 	if (c->parsing || b->report < 0)
 		return;
+	if (c->text.len) {
+		message_more(c, b); /* how it ends is heard from init */
+		return;
+	}
 	if (read_report(p, c, b) > 0 && c->report.done && c->state == CALL_RUNNING)
 		finish_live(p, c);
 }
@@ -527,5 +383,6 @@ void call_free(struct pool_call *c)
 	output_done(&c->out);
 	output_done(&c->errout);
 	report_free(&c->report);
+	buf_done(&c->text);
 	free(c);
 }

@@ -345,6 +345,8 @@ static void give_streams(struct box *b)
 	box.errout = errout[1];
 	b->report = report[0];
 	box.report = report[1];
+	cr_assert(pool_observe(pool, b->report, EPOLLIN, TAG_REPORT, (uint32_t)(b - pool->boxes)) ==
+	          0);
 }
 
 /* A box that waits, and that is this test. */
@@ -578,6 +580,34 @@ Test(pool_unit, a_shell_is_told_what_it_lacks_and_has_no_report_then)
 	cr_expect_str_eq(take_text(), "set -- 'a b' 'it'\\''s';export K='v\n\"$(x)\"';"
 	                              "export _2='';");
 	cr_expect(read(box.report, &byte, 1) == 0, "the other end is closed");
+	exit_with(0);
+	turn();
+	cr_expect(told == 1 && res.state == RUN_FINISHED);
+}
+
+/* It reads byte by byte; nobody else waits for that. */
+Test(pool_unit, a_shell_takes_its_time_to_be_told)
+{
+	static char value[300000] = "K=", got[sizeof(value) + 100];
+	const char *env[] = { value };
+	size_t n = 0, quotes = 0;
+	ssize_t r = 1;
+
+	memset(value + 2, 'v', sizeof(value) - 3);
+	add_shape(LANGUAGE_SHELL, 0);
+	(void)wait_in_box();
+	request.env = env;
+	request.n_env = 1;
+	cr_assert(submit(&request, NULL) == 0, "%s", err.msg);
+	for (int i = 0; i < 1000 && r > 0; i++) {
+		r = read(box.report, got + n, sizeof(got) - n);
+		n += r > 0 ? (size_t)r : 0;
+		turn();
+	}
+	cr_assert(r == 0 && n > sizeof(value) && got[n - 1] == '\0', "%zu bytes", n);
+	for (size_t i = 0; i < n; i++)
+		quotes += got[i] == '\'';
+	cr_expect(quotes == 2 && strncmp(got, "export K='vvv", 13) == 0);
 	exit_with(0);
 	turn();
 	cr_expect(told == 1 && res.state == RUN_FINISHED);
