@@ -475,7 +475,7 @@ Test(route, each_language_waits_in_its_own_way)
 		  { "python3", "-I", "-B", "-u", "/etc/brig/zygote.py", "serve",
 		    "/etc/brig/zygote.so", "3", "json" } },
 		{ LANGUAGE_JAVASCRIPT, "/opt/node", { "node", "/etc/brig/warm.cjs", "5", "json" } },
-		{ LANGUAGE_SHELL, "/opt/bash", { "bash", "json" } },
+		{ LANGUAGE_SHELL, "/opt/bash", { "bash", "/workspace/main.sh", "json" } },
 	};
 
 	for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
@@ -495,13 +495,18 @@ Test(route, each_language_waits_in_its_own_way)
 		for (; rows[i].argv[n]; n++)
 			cr_assert(n < p.n_argv && streq(p.argv[n], rows[i].argv[n]), "%zu", n);
 		cr_expect(p.n_argv == n);
+		n = 0;
+		for (size_t k = 0; k < p.n_env; k++)
+			n += streq(p.env[k], "BASH_ENV=/etc/brig/wait.sh");
+		cr_expect(n == (rows[i].language == LANGUAGE_SHELL), "%zu", i);
 	}
 }
 
 Test(route, a_waiting_box_has_the_runners_and_nothing_of_a_request)
 {
 	static const char *const runners[] = { "/etc/brig/run.cjs", "/etc/brig/warm.cjs",
-		                               "/etc/brig/zygote.py", "/etc/brig/zygote.so" };
+		                               "/etc/brig/zygote.py", "/etc/brig/zygote.so",
+		                               "/etc/brig/wait.sh" };
 	CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
 	struct request_file files[] = { { "secret", STR("secret"), false } };
 	struct request req;
