@@ -47,11 +47,12 @@ void conn_set_pace(struct conn *c, enum pace pace)
 	s->moves++;
 }
 
-/* MHD finds the socket at its end, and cleans up. */
+/* MHD finds the socket at its end, and cleans up; also where that is no news to the kernel. */
 void conn_kill(struct conn *c)
 {
 	conn_set_pace(c, PACE_NONE);
 	(void)shutdown(c->fd, SHUT_RDWR);
+	server_dirty(c->s);
 }
 
 static void kill_refusing(struct conn *c)
