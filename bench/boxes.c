@@ -99,18 +99,23 @@ int boxes_run(struct boxes *b, const char *code, const char *output, struct err 
 
 int boxes_settle(struct boxes *b, struct err *err)
 {
+	return settle_pool(b->pool, err);
+}
+
+int settle_pool(struct pool *pool, struct err *err)
+{
 	uint64_t deadline = clock_ms() + READY_MS;
 	struct pool_stats s;
 
 	for (;;) {
-		pool_stats(b->pool, 0, &s);
+		pool_stats(pool, 0, &s);
 		if (!s.ending && !s.starting && s.ready >= s.target)
 			return 0;
 		if (clock_ms() >= deadline)
 			return err_set(err, ERR_LIMIT, ETIMEDOUT,
 			               "%u ready of %u, %u starting, %u ending", s.ready, s.target,
 			               s.starting, s.ending);
-		if (pool_turn(b->pool, POOL_TICK_MS) < 0)
+		if (pool_turn(pool, POOL_TICK_MS) < 0)
 			return err_set(err, ERR_INTERNAL, EPIPE, "the launcher is gone");
 	}
 }

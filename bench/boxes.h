@@ -33,5 +33,6 @@ int boxes_run(struct boxes *b, const char *code, const char *output, struct err 
 int result_check(const struct result *res, const char *output, struct err *err);
 /* Until all that ends has ended and as many wait as the pool wants. */
 int boxes_settle(struct boxes *b, struct err *err);
+int settle_pool(struct pool *pool, struct err *err);
 /* Lets the pool do what it has to do for so long. */
 void boxes_idle(struct boxes *b, unsigned ms);

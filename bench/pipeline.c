@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/parse.h"
+#include "boxes.h"
 #include "pipeline/pipeline.h"
 
 #define RUNS_MAX 100000
@@ -179,21 +180,16 @@ static int one_box(void *data, const struct request *req, struct err *err)
 }
 
 /* As in `latency`, "hot": the boxes of the runs before are gone and new ones wait, so that what is
- * measured is the run and not the making of boxes beside it. */
-static void settle(struct pool *pool)
+ * measured is the run and not the making of boxes beside it. The first run makes the pool's shape.
+ */
+static void settle(struct pool *pool, unsigned i)
 {
-	static bool made;
-	uint64_t deadline = clock_ns() + 5000000000ULL;
-	struct pool_stats s;
+	struct err err = { 0 };
 
-	while (made && clock_ns() < deadline) {
-		pool_stats(pool, 0, &s);
-		if (!s.ending && !s.starting && s.ready >= BOXES)
-			break;
-		if (pool_turn(pool, 1) < 0)
-			exit(1);
+	if (i > 0 && settle_pool(pool, &err) < 0) {
+		(void)fprintf(stderr, "pipeline: %s\n", err.msg);
+		exit(1);
 	}
-	made = true;
 }
 
 static void run_bare(struct pool *pool, unsigned i, struct series *s)
@@ -239,7 +235,7 @@ static void measure_warm(const char *dir, const char *launcher, size_t n)
 	series_init(&flow[1], n);
 	series_init(&bare, n);
 	for (unsigned i = 0; i < 3 * n; i++) {
-		settle(ex.pool);
+		settle(ex.pool, i);
 		switch ((i + i / 3) % 3) { /* each comes first, second and third as often */
 		case 0:
 			run_one(pl, true, i / 3, &flow[0]);

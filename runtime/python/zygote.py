@@ -392,7 +392,7 @@ def compile_lines(source, path):
         return None
     start, flags = find_last_statement(source), _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     head, last = source[:start], source[start:].rstrip()
-    if b"global " in last:  # is about what stands before it
+    if b"global" in last:  # is about what stands before it
         return None
     lines = b"\n" * head.count(b"\n") + last
     single = b";" not in last and last[:1] != b"*"  # else it may end in an expression, or be one

@@ -70,10 +70,10 @@ uint64_t stock_oldest_ns(const struct pool *p, const struct shape *s)
 	return oldest;
 }
 
-/* One at a time: the order that follows is for a rehearsed one. */
-static bool is_stale(const struct shape *s, unsigned target, uint64_t now)
+/* One at a time, and while nobody waits at all: the order that follows is for a rehearsed one. */
+static bool is_stale(const struct pool *p, const struct shape *s, unsigned target, uint64_t now)
 {
-	return s->n_reserve && !s->n_queued && !s->n_starting && hot(s) < STOCK_HOT_MAX &&
+	return s->n_reserve && !p->queued.n && !s->n_starting && hot(s) < STOCK_HOT_MAX &&
 	       hot(s) < target && now >= s->claimed_ns + STOCK_CALM_NS;
 }
 
@@ -83,7 +83,7 @@ void stock_expire(struct pool *p, struct shape *s, unsigned target, uint64_t now
 
 	if (!b)
 		return;
-	if (is_stale(s, target, now) ||
+	if (is_stale(p, s, target, now) ||
 	    (s->n_ready > target && now >= b->since_ns + s->config.idle_ms * UINT64_C(1000000)))
 		box_kill(p, b);
 }

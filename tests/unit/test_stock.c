@@ -112,6 +112,11 @@ Test(stock, a_reserve_where_none_is_needed_is_renewed_when_it_is_quiet)
 	stock_expire(pool, shape, 2, now + STOCK_CALM_NS);
 	cr_expect(shape->n_ready == 2, "one at a time");
 	shape->n_starting = 0;
+	pool->queued.n =
+		1; /* for a box of another shape: this one would be made in a hurry again */
+	stock_expire(pool, shape, 2, now + STOCK_CALM_NS);
+	cr_expect(shape->n_ready == 2, "somebody waits");
+	pool->queued.n = 0;
 	stock_expire(pool, shape, 1, now + STOCK_CALM_NS);
 	cr_expect(shape->n_ready == 2, "there are enough");
 	stock_expire(pool, shape, 2, now + STOCK_CALM_NS);
