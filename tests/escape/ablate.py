@@ -12,6 +12,7 @@ The box is made by weakrun, a program of the tests that brig is not linked with.
 """
 import argparse
 import contextlib
+import importlib.util
 import json
 import os
 import re
@@ -377,6 +378,18 @@ def verdict(cells, layers):
     return wrong
 
 
+@contextlib.contextmanager
+def tests_environment():
+    """State directories and policy of a test run, as pytest would have made them."""
+    spec = importlib.util.spec_from_file_location("tests_conftest", os.path.join(ROOT, "tests", "conftest.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    try:
+        yield
+    finally:
+        module.pytest_unconfigure(None)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--user", action="store_true", help="as an ordinary user")
@@ -393,7 +406,7 @@ def main():
     ids = opts.ids.split(",") if opts.ids else [i for i in CRITICAL + WITNESSES if i in known]
     missing = [i for i in CRITICAL if i not in known]
     start = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="ablate-" + secrets.token_hex(3)) as work:
+    with tests_environment(), tempfile.TemporaryDirectory(prefix="ablate-" + secrets.token_hex(3)) as work:
         os.chmod(work, 0o755)
         mode = "user" if opts.user or os.geteuid() != 0 else "root"
         brig = conftest.Brig(mode, work)
