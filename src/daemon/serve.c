@@ -62,7 +62,6 @@ static int open_pool(struct brigd *d, struct err *err)
 	r = pool_open(&config, &d->executor.pool, err);
 	if (r < 0)
 		return r;
-	pool_hold_spent(d->executor.pool); /* on_check() ends them */
 	return pool_threads(d->executor.pool, AFTER_THREADS, err);
 }
 
@@ -271,7 +270,7 @@ static int listen_all(struct brigd *d, struct err *err)
 
 static void set_pace(struct brigd *d)
 {
-	bool fast = api_busy(d->api) || (d->drain != DRAIN_NO);
+	bool fast = api_busy(d->api) || pool_is_busy(d->executor.pool) || d->drain != DRAIN_NO;
 	uint64_t ms = fast ? PIPELINE_TICK_MS : SLOW_TICK_MS;
 
 	if (fast == d->fast)
@@ -289,7 +288,6 @@ static void on_check(uv_check_t *h)
 	if (d->drain == DRAIN_OVER)
 		return;
 	api_turn(d->api);
-	pool_end_spent(d->executor.pool); /* the answers are out */
 	set_pace(d);
 	if (pool_is_lost(d->executor.pool))
 		renew_pool(d);

@@ -139,26 +139,6 @@ void box_kill(struct pool *p, struct box *b)
 		p->blocked = true; /* pool_tick() tries again */
 }
 
-void box_spend(struct pool *p, struct box *b)
-{
-	set_state(b, WARM_SPENT);
-	b->next = p->spent;
-	p->spent = index_of(p, b) + 1;
-}
-
-void box_end_spent(struct pool *p)
-{
-	while (p->spent) {
-		struct box *b = &p->boxes[p->spent - 1];
-
-		p->spent = b->next;
-		box_close_streams(b);
-		box_kill(p, b);
-		b->control = fd_close(
-			b->control); /* its end would wake us, before the launcher's word */
-	}
-}
-
 /* That is nobody's fault, and passes. */
 static bool zygote_gone(const struct shape *s, const struct err *err)
 {
@@ -251,7 +231,7 @@ void box_ended(struct pool *p, const struct launch_reply *reply)
 		return;
 	}
 	if (b->state == WARM_SPENT)
-		box_end_spent(p);
+		spent_end(p);
 	if (b->state == WARM_READY)
 		stock_remove(s, index_of(p, b));
 	if (call) {

@@ -27,7 +27,7 @@ static void launcher_gone(struct pool *p)
 
 	if (p->lost)
 		return;
-	box_end_spent(p);
+	spent_end(p);
 	p->lost = true;
 	(void)epoll_ctl(p->epoll, EPOLL_CTL_DEL, p->launcher.sock, NULL);
 	/* Its boxes die by their parent-death signal, or (before it was armed) because nobody is
@@ -175,18 +175,17 @@ static void hand_out(struct pool *p)
 		call_free(c);
 		done(data, res);
 	}
-	if (!p->hold_spent)
-		box_end_spent(p);
 }
 
-static bool busy(const struct pool *p)
+bool pool_is_busy(const struct pool *p)
 {
-	return p->queued.n || p->running.n || p->starting != NO_BOX || p->n_ending || p->blocked;
+	return p->queued.n || p->running.n || p->starting != NO_BOX || p->n_ending || p->n_spent ||
+	       p->blocked;
 }
 
 static int wait_ms(const struct pool *p, int timeout_ms)
 {
-	int due = p->over.first ? 0 : p->unheard ? LISTEN_AFTER : busy(p) ? POOL_TICK_MS : 1000;
+	int due = p->over.first ? 0 : p->unheard ? LISTEN_AFTER : pool_is_busy(p) ? POOL_TICK_MS : 1000;
 
 	return timeout_ms >= 0 && timeout_ms < due ? timeout_ms : due;
 }
@@ -194,9 +193,12 @@ static int wait_ms(const struct pool *p, int timeout_ms)
 int pool_turn(struct pool *p, int timeout_ms)
 {
 	struct epoll_event events[EVENTS_MAX];
-	int n = epoll_wait(p->epoll, events, EVENTS_MAX, wait_ms(p, timeout_ms));
 	uint64_t now;
+	int n;
 
+	if (p->n_spent && spent_is_due(p, clock_ns())) /* what the last turn gave out is out */
+		spent_end(p);
+	n = epoll_wait(p->epoll, events, EVENTS_MAX, wait_ms(p, timeout_ms));
 	if (n < 0 && errno != EINTR)
 		return -errno;
 	for (int i = 0; i < n; i++)
@@ -213,5 +215,5 @@ int pool_turn(struct pool *p, int timeout_ms)
 		pool_tick(p, now);
 	}
 	hand_out(p);
-	return p->lost && !busy(p) ? -EPIPE : 0;
+	return p->lost && !pool_is_busy(p) ? -EPIPE : 0;
 }

@@ -17,7 +17,6 @@
 #define DEMAND_NS      UINT64_C(100000000) /* how often the demand is looked at */
 #define FAILURES_MAX   3                   /* of a zygote in a row, then requests are told */
 #define STARTING_QUEUE 8                   /* boxes under way while somebody waits for one */
-#define CALM_NS        UINT64_C(5000000)   /* after a claim, before boxes are made again */
 #define STARTING_IDLE  4                   /* while nobody does */
 #define STARTING_BUSY  1                   /* while code runs that must not be starved */
 #define ARENA_MAX      (4 * MIB)
@@ -256,7 +255,8 @@ void pool_tick(struct pool *p, uint64_t now)
 
 	if (demand)
 		p->demand_ns = now + DEMAND_NS;
-	box_end_spent(p); /* whoever holds them has had his time */
+	if (spent_is_due(p, now))
+		spent_end(p);
 	send_kills(p);
 	check_starting(p, now);
 	check_calls(p, now);
@@ -620,20 +620,10 @@ void pool_stats(struct pool *p, size_t shape, struct pool_stats *ret)
 	ret->starting = s->n_starting;
 	ret->running = p->running.n;
 	ret->queued = p->queued.n;
-	ret->ending = p->n_ending;
+	ret->ending = p->n_ending + p->n_spent;
 	ret->target = target_of(s);
 	if (s->n_ready)
 		ret->oldest_ms = (clock_ns() - stock_oldest_ns(p, s)) / 1000000;
-}
-
-void pool_hold_spent(struct pool *p)
-{
-	p->hold_spent = true;
-}
-
-void pool_end_spent(struct pool *p)
-{
-	box_end_spent(p);
 }
 
 bool pool_is_lost(const struct pool *p)

@@ -90,12 +90,10 @@ bool pool_is_queued(const struct pool_call *call);
 /* The run is stopped; its result comes as usual. */
 void pool_cancel(struct pool *p, struct pool_call *call);
 /*
- * A box whose run is over is ended by the turn that hands the result out. After pool_hold_spent()
- * it is left to pool_end_spent(), for whoever has to pass the result on first: what dies takes
- * processor time. It is not left for longer than POOL_TICK_MS while somebody turns.
+ * Is something under way that wants a turn every POOL_TICK_MS? A box whose run is over, too: it is
+ * ended by a later turn than the one that hands the result out.
  */
-void pool_hold_spent(struct pool *p);
-void pool_end_spent(struct pool *p);
+bool pool_is_busy(const struct pool *p);
 /* Submits and turns until it is done. */
 void pool_run(struct pool *p, const struct request *req, struct result *res);
 

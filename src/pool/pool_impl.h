@@ -163,7 +163,10 @@ struct pool {
 	struct call_list queued, running, over;
 	unsigned n_ending, n_prepared;
 	struct works *works; /* NULL: no threads */
-	uint32_t spent;      /* list of boxes whose result is on its way out: 1 + index, 0: none */
+	uint32_t spent;      /* list of boxes whose run is over: 1 + index, 0: none */
+	unsigned n_spent;
+	uint64_t spent_ns;   /* since when there are some */
+	uint64_t claimed_ns; /* the last box, of any shape */
 	unsigned unheard;    /* runs whose output is not read as it comes */
 	struct cgroup_host cgroups; /* parents only, for reading usage */
 	uint64_t tick_ns, demand_ns;
@@ -172,7 +175,6 @@ struct pool {
 	bool freed;      /* a run ended: another may start */
 	bool closing;    /* no new boxes */
 	bool blocked;    /* the launcher's socket is full: kills wait */
-	bool hold_spent; /* the one who turns ends what is spent */
 };
 
 /* loop.c */
@@ -193,10 +195,14 @@ void box_on_report(struct pool *p, uint32_t index);
 void box_kill(struct pool *p, struct box *b);
 void box_release(struct pool *p, struct box *b);
 void box_close_streams(struct box *b);
-/* The run is over: killed as soon as the result is out. */
-void box_spend(struct pool *p, struct box *b);
-void box_end_spent(struct pool *p);
 struct box *box_of(struct pool *p, uint64_t id);
+
+/* spent.c */
+#define CALM_NS UINT64_C(5000000) /* after a claim, before boxes are ended and made again */
+/* The run is over, and nothing runs in the box. It is killed when that is due. */
+void spent_add(struct pool *p, struct box *b);
+bool spent_is_due(const struct pool *p, uint64_t now);
+void spent_end(struct pool *p);
 
 /* stock.c: the boxes that wait */
 bool stock_wants_rehearsed(const struct shape *s);

@@ -111,7 +111,7 @@ void call_claim(struct pool *p, struct pool_call *c, struct box *b)
 	call_list_add(&p->running, c);
 	p->unheard++;
 	p->shapes[b->shape].claimed++;
-	p->shapes[b->shape].claimed_ns = b->since_ns;
+	p->shapes[b->shape].claimed_ns = p->claimed_ns = b->since_ns;
 	c->workspace = FD_NONE;
 	report_init(&c->report);
 	output_init(&c->out, c->req->limits.output_bytes);
@@ -198,7 +198,7 @@ static void leave(struct pool *p, struct pool_call *c, struct box *b, bool gone)
 	if (gone)
 		box_close_streams(b);
 	else
-		box_spend(p, b);
+		spent_add(p, b);
 	if (!c->parsing)
 		call_complete(p, c);
 }
