@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exec/verify.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,18 +13,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
-
-#define PROC_TEXT_MAX 32768
-
-struct look {
-	const struct plan *plan;
-	const struct box_facts *facts;
-	struct receipt *receipt;
-	struct err *err;
-	uint32_t seen;          /* LAYER_BITs found in force */
-	int code_dir, init_dir; /* /proc/<pid> */
-	char *text;             /* PROC_TEXT_MAX bytes, of the file that was read last */
-};
+#include "exec/verify_impl.h"
 
 static void note(struct look *k, enum layer_id id, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
@@ -43,14 +31,14 @@ static void note(struct look *k, enum layer_id id, const char *fmt, ...)
 	va_end(ap);
 }
 
-static int mismatch(struct look *k, const char *what)
+int look_mismatch(struct look *k, const char *what)
 {
 	(void)err_set(k->err, ERR_SETUP, 0, "the box is not what was planned: %s", what);
 	(void)snprintf(k->err->step, sizeof(k->err->step), "verify");
 	return -EPERM;
 }
 
-static int read_text(struct look *k, int dir, const char *file)
+int look_read(struct look *k, int dir, const char *file)
 {
 	CLEANUP_FD int fd = openat(dir, file, O_RDONLY | O_CLOEXEC);
 	size_t len = 0;
@@ -113,7 +101,7 @@ static bool no_capabilities(const char *text)
 }
 
 /* The layer must be in force when it was planned and required; noted when it is. */
-static int expect(struct look *k, enum layer_id id, bool holds, const char *detail)
+int look_expect(struct look *k, enum layer_id id, bool holds, const char *detail)
 {
 	uint32_t bit = UINT32_C(1) << id;
 
@@ -121,7 +109,7 @@ static int expect(struct look *k, enum layer_id id, bool holds, const char *deta
 		note(k, id, "%s", detail);
 		return 0;
 	}
-	return k->plan->required & bit ? mismatch(k, layer_name(id)) : 0;
+	return k->plan->required & bit ? look_mismatch(k, layer_name(id)) : 0;
 }
 
 /*
@@ -140,27 +128,28 @@ static bool groups_are_own(const struct look *k)
 static int look_at_status(struct look *k)
 {
 	const struct launch_reply *started = &k->facts->started;
-	int r = read_text(k, k->init_dir, "status");
+	int r = look_read(k, k->init_dir, "status");
 
 	if (r < 0)
 		return r;
 	if (!ids_are(k->text, "Uid", started->host_init_uid) || !no_capabilities(k->text) ||
 	    !value_is(k->text, "NoNewPrivs", "1"))
-		return mismatch(k, "init's ids or capabilities");
-	r = read_text(k, k->code_dir, "status");
+		return look_mismatch(k, "init's ids or capabilities");
+	r = look_read(k, k->code_dir, "status");
 	if (r < 0)
 		return r;
 	if (!ids_are(k->text, "Uid", started->host_code_uid) || !groups_are_own(k))
-		return mismatch(k, "the code's ids");
-	r = expect(k, LAYER_CAPABILITIES, no_capabilities(k->text), "all five sets empty");
+		return look_mismatch(k, "the code's ids");
+	r = look_expect(k, LAYER_CAPABILITIES, no_capabilities(k->text), "all five sets empty");
 	if (r >= 0)
-		r = expect(k, LAYER_NO_NEW_PRIVS, value_is(k->text, "NoNewPrivs", "1"), "set");
+		r = look_expect(k, LAYER_NO_NEW_PRIVS, value_is(k->text, "NoNewPrivs", "1"), "set");
 	if (r >= 0)
-		r = expect(k, LAYER_SECCOMP, value_is(k->text, "Seccomp", "2"),
-		           "filter, allow-list, default ENOSYS");
+		r = look_expect(k, LAYER_SECCOMP, value_is(k->text, "Seccomp", "2"),
+		                "filter, allow-list, default ENOSYS");
 	if (r >= 0)
-		r = expect(k, LAYER_UID_SPLIT, started->host_init_uid != started->host_code_uid,
-		           "init and code have different uids");
+		r = look_expect(k, LAYER_UID_SPLIT,
+		                started->host_init_uid != started->host_code_uid,
+		                "init and code have different uids");
 	return r;
 }
 
@@ -215,7 +204,8 @@ static int look_at_launcher(struct look *k, uint64_t code_net)
 		return 0;
 	(void)snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)k->facts->launcher_pid);
 	inode = ns_inode(AT_FDCWD, path);
-	return inode && inode != code_net ? 0 : mismatch(k, "the launcher's network namespace");
+	return inode && inode != code_net ? 0
+	                                  : look_mismatch(k, "the launcher's network namespace");
 }
 
 /* Different from ours. */
@@ -229,9 +219,9 @@ static int look_at_namespaces(struct look *k)
 		int r;
 
 		if (own_ns[i] && !inode) /* we have one: so has the box */
-			return mismatch(k, ns_files[i].name);
+			return look_mismatch(k, ns_files[i].name);
 		(void)snprintf(detail, sizeof(detail), "inode %" PRIu64, inode);
-		r = expect(k, ns_files[i].layer, inode && inode != own_ns[i], detail);
+		r = look_expect(k, ns_files[i].layer, inode && inode != own_ns[i], detail);
 		if (r < 0)
 			return r;
 		if (ns_files[i].layer == LAYER_NET_NS)
@@ -240,7 +230,7 @@ static int look_at_namespaces(struct look *k)
 	/* Init joined the code's; it must not have stayed with the host. */
 	init_net = ns_inode(k->init_dir, "ns/net");
 	if (!init_net || init_net != code_net)
-		return mismatch(k, "init's network namespace");
+		return look_mismatch(k, "init's network namespace");
 	return look_at_launcher(k, code_net);
 }
 
@@ -254,7 +244,7 @@ static int look_at_maps(struct look *k)
 
 	if (!(k->plan->layers & LAYER_BIT(USER_NS)))
 		return 0;
-	r = read_text(k, k->code_dir, "uid_map");
+	r = look_read(k, k->code_dir, "uid_map");
 	if (r < 0)
 		return r;
 	for (; sscanf(p, "%lu %lu %lu%n", &in, &out, &n, &used) == 3; p += used, lines++) {
@@ -262,10 +252,10 @@ static int look_at_maps(struct look *k)
 		bool code = in == k->plan->code_id && out == st->host_code_uid;
 
 		if (n != 1 || in == 0 || out == 0 || !(init || code))
-			return mismatch(k, "uid map");
+			return look_mismatch(k, "uid map");
 	}
 	if (lines < 1 || lines > 2)
-		return mismatch(k, "uid map");
+		return look_mismatch(k, "uid map");
 	return 0;
 }
 
@@ -307,7 +297,7 @@ static int look_at_cgroup(struct look *k)
 		       { LAYER_CG_CPU, "cpu", "thousandths of a processor" } };
 	const uint64_t values[] = { k->plan->memory_bytes, k->plan->pids, k->plan->cpu_milli };
 	const struct launch_reply *st = &k->facts->started;
-	int r = read_text(k, k->code_dir, "cgroup");
+	int r = look_read(k, k->code_dir, "cgroup");
 
 	for (size_t i = 0; i < ELEMENTSOF(limits) && r >= 0; i++) {
 		bool held = *st->cgroup_name && st->layers & (UINT32_C(1) << limits[i].layer) &&
@@ -316,156 +306,11 @@ static int look_at_cgroup(struct look *k)
 
 		(void)snprintf(detail, sizeof(detail), "cgroup %.2s %.24s: %" PRIu64 " %s",
 		               st->cgroup, st->cgroup_name, values[i], limits[i].unit);
-		r = expect(k, limits[i].layer, held, detail);
+		r = look_expect(k, limits[i].layer, held, detail);
 	}
 	return r < 0 ? r
-	             : expect(k, LAYER_CG_SWAP, st->layers & LAYER_BIT(CG_SWAP),
-	                      "none for the box");
-}
-
-struct mount_line {
-	const char *point, *options, *type;
-};
-
-/* Cuts the next word off *p; NULL at the end of the line. */
-static char *next_word(char **p)
-{
-	char *word = *p + strspn(*p, " "), *end = word + strcspn(word, " ");
-
-	if (!*word)
-		return NULL;
-	*p = *end ? end + 1 : end;
-	*end = '\0';
-	return word;
-}
-
-/* "id parent dev root point options [tags...] - type source ..."; the line is cut to pieces. */
-static bool parse_mount(char *line, struct mount_line *ret)
-{
-	char *words[6], *word = NULL;
-
-	for (size_t i = 0; i < ELEMENTSOF(words); i++) {
-		words[i] = next_word(&line);
-		if (!words[i])
-			return false;
-	}
-	ret->point = words[4];
-	ret->options = words[5];
-	do
-		word = next_word(&line);
-	while (word && !streq(word, "-"));
-	ret->type = word ? next_word(&line) : NULL;
-	return ret->type != NULL;
-}
-
-static bool option_set(const char *options, const char *word)
-{
-	size_t n = strlen(word);
-
-	for (const char *p = options; (p = strstr(p, word)); p += n)
-		if ((p == options || p[-1] == ',') && (p[n] == ',' || p[n] == '\0'))
-			return true;
-	return false;
-}
-
-static bool below(const char *path, const char *dir)
-{
-	size_t n = strlen(dir);
-
-	return strncmp(path, dir, n) == 0 && (path[n] == '/' || path[n] == '\0');
-}
-
-/* Is a mount there by the plan, and as tight as the plan says? */
-static bool mount_allowed(const struct plan *plan, const struct mount_line *m)
-{
-	bool ro = option_set(m->options, "ro");
-	bool masks_on = plan->layers & LAYER_BIT(PROC_MASKS);
-
-	if (!option_set(m->options, "nosuid"))
-		return false;
-	if (streq(m->point, "/"))
-		return streq(m->type, "tmpfs") && (ro || !(plan->layers & LAYER_BIT(ROOT_RO)));
-	for (size_t i = 0; i < plan->n_fs; i++) {
-		const struct fs_op *op = &plan->fs[i];
-
-		switch (op->kind) {
-		case FS_OP_BIND_RO:
-			if (below(m->point, op->path))
-				return ro && option_set(m->options, "nodev");
-			break;
-		case FS_OP_MASK:
-		case FS_OP_READONLY:
-			if (streq(m->point, op->path))
-				return ro && masks_on;
-			break;
-		case FS_OP_SCRATCH:
-			if (streq(m->point, op->path))
-				return streq(m->type, "tmpfs") && option_set(m->options, "nodev") &&
-				       option_set(m->options, "noexec") == op->noexec;
-			break;
-		case FS_OP_PROC: /* on top of the writable tmpfs and, in a shared root, of an
-		                            empty one; look_at_mounts() sees that it is the last */
-			if (streq(m->point, op->path))
-				return streq(m->type, "proc") ||
-				       (streq(m->type, "tmpfs") && option_set(m->options, "nodev"));
-			break;
-		case FS_OP_DEV:
-			if (below(m->point, op->path) && strncmp(m->point, "/dev/shm", 8) != 0)
-				return option_set(m->options, "noexec");
-			break;
-		case FS_OP_NONE:
-		case FS_OP_DIR:
-		case FS_OP_SYMLINK:
-		case FS_OP_FILE:
-		case FS_OP_COUNT:
-			break;
-		}
-	}
-	return false;
-}
-
-/* Every mount of the box is one the plan asked for; nothing of the host shows through. */
-static int look_at_mounts(struct look *k)
-{
-	unsigned n = 0, masks = 0;
-	bool root_ro = false, proc_on_top = false;
-	char *line;
-	int r = read_text(k, k->code_dir, "mountinfo");
-
-	if (r < 0)
-		return r;
-	for (line = k->text; *line; n++) {
-		struct mount_line m = { "?", "", "" };
-		char *end = line + strcspn(line, "\n");
-		bool last = *end == '\0';
-
-		*end = '\0';
-		if (!parse_mount(line, &m) || !mount_allowed(k->plan, &m)) {
-			char what[80];
-
-			(void)snprintf(what, sizeof(what), "mount %.60s", m.point);
-			return mismatch(k, what);
-		}
-		if (streq(m.point, "/"))
-			root_ro = option_set(m.options, "ro");
-		if (streq(m.point, "/proc"))
-			proc_on_top = streq(m.type, "proc");
-		masks += below(m.point, "/proc") && !streq(m.point, "/proc");
-		if (last)
-			break;
-		line = end + 1;
-	}
-	if (!proc_on_top)
-		return mismatch(k, "its /proc is covered");
-	r = expect(k, LAYER_ROOT_RO, root_ro, "own tmpfs, read-only; host's /usr read-only");
-	if (r < 0 || !(k->plan->layers & LAYER_BIT(PROC_MASKS)))
-		return r;
-	r = expect(k, LAYER_PROC_MASKS, masks > 0, "");
-	if (r >= 0)
-		(void)snprintf(k->receipt->layers[LAYER_PROC_MASKS].detail,
-		               sizeof(k->receipt->layers[0].detail), "%u of %u mounts hide /proc",
-		               masks, n);
-	return r;
+	             : look_expect(k, LAYER_CG_SWAP, st->layers & LAYER_BIT(CG_SWAP),
+	                           "none for the box");
 }
 
 /* By its number, which is still its own if the directory below /proc is: that is read after this.
@@ -476,8 +321,8 @@ static int look_at_rlimits(struct look *k)
 
 	if (prlimit(k->facts->code_pid, RLIMIT_CORE, NULL, &core) < 0)
 		return err_set(k->err, ERR_SETUP, errno, "look at the box's limits");
-	return expect(k, LAYER_RLIMITS, core.rlim_cur == 1 && core.rlim_max == 1,
-	              "no core dumps; files, processes, file size, memlock, queues set");
+	return look_expect(k, LAYER_RLIMITS, core.rlim_cur == 1 && core.rlim_max == 1,
+	                   "no core dumps; files, processes, file size, memlock, queues set");
 }
 
 /* What only the box can tell. */
@@ -500,19 +345,19 @@ static int take_reported(struct look *k)
 	/* Init has one of its own; a zygote's child must have said so itself. */
 	said &= k->facts->code_ready.layers | ~LAYER_BIT(KEYRING);
 	for (size_t i = 0; i < ELEMENTSOF(reported) && r >= 0; i++)
-		r = expect(k, reported[i].id, said & (UINT32_C(1) << reported[i].id),
-		           reported[i].detail);
+		r = look_expect(k, reported[i].id, said & (UINT32_C(1) << reported[i].id),
+		                reported[i].detail);
 	if (r >= 0)
-		r = expect(k, LAYER_DEV_NODES, said & LAYER_BIT(DEV_NODES),
-		           "own nodes, made for this box");
+		r = look_expect(k, LAYER_DEV_NODES, said & LAYER_BIT(DEV_NODES),
+		                "own nodes, made for this box");
 	if (r >= 0)
-		r = expect(k, LAYER_LANDLOCK, said & LAYER_BIT(LANDLOCK), "");
+		r = look_expect(k, LAYER_LANDLOCK, said & LAYER_BIT(LANDLOCK), "");
 	if (r >= 0 && said & LAYER_BIT(LANDLOCK))
 		note(k, LAYER_LANDLOCK, "ABI %d; reported by the launcher",
 		     k->facts->code_ready.landlock_abi);
 	if (r >= 0)
-		r = expect(k, LAYER_NETWORK, said & LAYER_BIT(NETWORK),
-		           k->plan->loopback ? "own loopback only" : "none, loopback down");
+		r = look_expect(k, LAYER_NETWORK, said & LAYER_BIT(NETWORK),
+		                k->plan->loopback ? "own loopback only" : "none, loopback down");
 	return r;
 }
 

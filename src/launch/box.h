@@ -80,6 +80,9 @@ struct box_order {
 /* Makes the box and its cgroup. On success *ret is filled and *reply says STARTED. */
 int box_start(struct box_host *host, const struct box_order *order, struct box *ret,
               struct launch_reply *reply, struct err *err);
+/* life.c */
+/* Before it was released: nothing of it has run. */
+void box_abandon(struct box *b);
 void box_kill(struct box *b);
 /* After init died: reads the usage, reaps, removes the cgroup. */
 void box_end(struct box *b);

@@ -115,7 +115,10 @@ void request_digest_code(struct str code, const uint8_t rest[32], uint8_t ret_di
 
 const char *action_name(enum action a);
 int action_from_name(const char *name, enum action *ret);
+#define LANGUAGES_KNOWN "python, javascript, shell"
 const char *language_name(enum language l);
+/* The script's name when the request gives none; NULL for LANGUAGE_NONE. */
+const char *language_script(enum language l);
 /* Accepts the usual aliases: py, python3, js, node, sh, bash. */
 int language_from_name(const char *name, enum language *ret);
 /* By file extension; LANGUAGE_NONE when unknown. */

@@ -185,7 +185,10 @@ bool pool_is_busy(const struct pool *p)
 
 static int wait_ms(const struct pool *p, int timeout_ms)
 {
-	int due = p->over.first ? 0 : p->unheard ? LISTEN_AFTER : pool_is_busy(p) ? POOL_TICK_MS : 1000;
+	int due = p->over.first     ? 0
+	          : p->unheard      ? LISTEN_AFTER
+	          : pool_is_busy(p) ? POOL_TICK_MS
+	                            : 1000;
 
 	return timeout_ms >= 0 && timeout_ms < due ? timeout_ms : due;
 }

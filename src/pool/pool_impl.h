@@ -165,16 +165,16 @@ struct pool {
 	struct works *works; /* NULL: no threads */
 	uint32_t spent;      /* list of boxes whose run is over: 1 + index, 0: none */
 	unsigned n_spent;
-	uint64_t spent_ns;   /* since when there are some */
-	uint64_t claimed_ns; /* the last box, of any shape */
-	unsigned unheard;    /* runs whose output is not read as it comes */
+	uint64_t spent_ns;          /* since when there are some */
+	uint64_t claimed_ns;        /* the last box, of any shape */
+	unsigned unheard;           /* runs whose output is not read as it comes */
 	struct cgroup_host cgroups; /* parents only, for reading usage */
 	uint64_t tick_ns, demand_ns;
 	uint32_t without;
-	bool lost;       /* the launcher is gone */
-	bool freed;      /* a run ended: another may start */
-	bool closing;    /* no new boxes */
-	bool blocked;    /* the launcher's socket is full: kills wait */
+	bool lost;    /* the launcher is gone */
+	bool freed;   /* a run ended: another may start */
+	bool closing; /* no new boxes */
+	bool blocked; /* the launcher's socket is full: kills wait */
 };
 
 /* loop.c */
@@ -267,7 +267,18 @@ void works_reap(struct pool *p);
 void call_list_add(struct call_list *l, struct pool_call *c);
 void call_list_del(struct call_list *l, struct pool_call *c);
 void queue_del(struct pool *p, struct pool_call *c);
+void pool_tick(struct pool *p, uint64_t now);
+
+/* refill.c */
+#define FAILURES_MAX   3 /* of a zygote in a row, then requests are told */
+#define PLAN_ARENA_MAX (4 * MIB)
+/* How many of a shape should wait; how many runs may start now. */
+unsigned pool_target(const struct shape *s);
+unsigned pool_room(const struct pool *p);
 /* A box became ready, ended, or failed: give, and order what is missing. */
 void pool_feed(struct pool *p, struct shape *s);
-void pool_tick(struct pool *p, uint64_t now);
+/* Has the launcher remember the plan and, for Python, load a (new) zygote; says so in s->asked. */
+void shape_ask(struct pool *p, struct shape *s, const struct plan *plan);
+/* When the zygote is used up or gone; the old one serves until then. */
+void shape_renew(struct pool *p, struct shape *s, uint64_t now);
 void shape_failed(struct pool *p, uint32_t shape, const struct err *err);

@@ -5,8 +5,6 @@
  */
 #include "risk/impl.h"
 
-typedef bool fold_fn(struct pass *p, uint32_t call, struct value *ret);
-
 uint32_t call_arg(const struct pass *p, uint32_t call, uint32_t nth)
 {
 	uint32_t list = node_field(p, call, F_ARGUMENTS), callee = node_field(p, call, F_FUNCTION);
@@ -36,14 +34,14 @@ uint32_t call_arg(const struct pass *p, uint32_t call, uint32_t nth)
 	return NO_NODE;
 }
 
-static bool arg_text(struct pass *p, uint32_t call, uint32_t nth, struct str *ret)
+bool call_arg_text(struct pass *p, uint32_t call, uint32_t nth, struct str *ret)
 {
 	uint32_t a = call_arg(p, call, nth);
 
 	return a != NO_NODE && node_kind(p, a) != K_SPLAT && fold_text(p, a, ret);
 }
 
-static uint32_t receiver(const struct pass *p, uint32_t call)
+uint32_t call_receiver(const struct pass *p, uint32_t call)
 {
 	uint32_t callee = node_field(p, call, F_FUNCTION);
 	uint32_t object = node_field(p, callee, F_OBJECT);
@@ -51,9 +49,9 @@ static uint32_t receiver(const struct pass *p, uint32_t call)
 	return object != NO_NODE ? object : node_field(p, callee, F_VALUE);
 }
 
-static bool receiver_text(struct pass *p, uint32_t call, struct str *ret)
+bool call_receiver_text(struct pass *p, uint32_t call, struct str *ret)
 {
-	uint32_t object = receiver(p, call);
+	uint32_t object = call_receiver(p, call);
 
 	return object != NO_NODE && fold_text(p, object, ret);
 }
@@ -120,7 +118,7 @@ static bool call_base64(struct pass *p, uint32_t call, struct value *ret)
 	struct text t = { .p = p };
 	struct str s;
 
-	return arg_text(p, call, 0, &s) && decode_base64(&t, s) && text_value(&t, ret);
+	return call_arg_text(p, call, 0, &s) && decode_base64(&t, s) && text_value(&t, ret);
 }
 
 static bool call_hex(struct pass *p, uint32_t call, struct value *ret)
@@ -128,10 +126,10 @@ static bool call_hex(struct pass *p, uint32_t call, struct value *ret)
 	struct text t = { .p = p };
 	struct str s;
 
-	return arg_text(p, call, 0, &s) && decode_hex(&t, s) && text_value(&t, ret);
+	return call_arg_text(p, call, 0, &s) && decode_hex(&t, s) && text_value(&t, ret);
 }
 
-static bool decode_as(struct pass *p, struct str s, struct str how, struct value *ret)
+bool fold_decode(struct pass *p, struct str s, struct str how, struct value *ret)
 {
 	struct text t = { .p = p };
 
@@ -155,11 +153,11 @@ static bool call_decode(struct pass *p, uint32_t call, struct value *ret)
 {
 	struct str s, how = STR("utf-8");
 
-	if (!arg_text(p, call, 0, &s))
+	if (!call_arg_text(p, call, 0, &s))
 		return call_same(p, call, ret);
-	if (call_arg(p, call, 1) != NO_NODE && !arg_text(p, call, 1, &how))
+	if (call_arg(p, call, 1) != NO_NODE && !call_arg_text(p, call, 1, &how))
 		return false;
-	return decode_as(p, s, how, ret);
+	return fold_decode(p, s, how, ret);
 }
 
 /* decodeURIComponent("%65"), unescape(...) */
@@ -168,7 +166,7 @@ static bool call_percent(struct pass *p, uint32_t call, struct value *ret)
 	struct text t = { .p = p };
 	struct str s;
 
-	if (!arg_text(p, call, 0, &s))
+	if (!call_arg_text(p, call, 0, &s))
 		return false;
 	for (size_t i = 0; i < s.n; i++) {
 		if (s.p[i] == '%' && i + 2 < s.n && decode_hex(&t, (struct str){ s.p + i + 1, 2 }))
@@ -183,14 +181,14 @@ static bool call_ord(struct pass *p, uint32_t call, struct value *ret)
 {
 	struct str s;
 
-	return arg_text(p, call, 0, &s) && s.n == 1 && value_int((uint8_t)s.p[0], ret);
+	return call_arg_text(p, call, 0, &s) && s.n == 1 && value_int((uint8_t)s.p[0], ret);
 }
 
 static bool call_len(struct pass *p, uint32_t call, struct value *ret)
 {
 	struct str s;
 
-	return arg_text(p, call, 0, &s) && value_int((int64_t)s.n, ret);
+	return call_arg_text(p, call, 0, &s) && value_int((int64_t)s.n, ret);
 }
 
 static bool call_int(struct pass *p, uint32_t call, struct value *ret)
@@ -199,7 +197,7 @@ static bool call_int(struct pass *p, uint32_t call, struct value *ret)
 	uint32_t second = call_arg(p, call, 1);
 	struct str s;
 
-	if (!arg_text(p, call, 0, &s) || s.n > 12 || s.n == 0)
+	if (!call_arg_text(p, call, 0, &s) || s.n > 12 || s.n == 0)
 		return false;
 	if (second != NO_NODE && (!fold_int(p, second, &base) || base < 2 || base > 16))
 		return false;
@@ -252,259 +250,6 @@ static const struct {
 	{ "parseInt", call_int },
 };
 
-/* ---- methods of a text ---- */
-
-static bool method_same(struct pass *p, uint32_t call, struct value *ret)
-{
-	struct str s;
-
-	return receiver_text(p, call, &s) && value_text(p, s, ret);
-}
-
-/* (568).toString(36) is "fs" */
-static bool method_digits(struct pass *p, uint32_t call, struct value *ret)
-{
-	uint32_t radix = call_arg(p, call, 0);
-	int64_t v, base = 10;
-	char digits[64];
-	size_t n = sizeof(digits);
-	char *copy;
-
-	if (radix == NO_NODE || !fold_int(p, receiver(p, call), &v))
-		return radix == NO_NODE && method_same(p, call, ret);
-	if (!fold_int(p, radix, &base) || base < 2 || base > 36 || v < 0)
-		return false;
-	do {
-		digits[--n] = "0123456789abcdefghijklmnopqrstuvwxyz"[v % base];
-		v /= base;
-	} while (v);
-	copy = arena_dup(&p->pool, digits + n, sizeof(digits) - n);
-	return copy && value_text(p, (struct str){ copy, sizeof(digits) - n }, ret);
-}
-
-/* b"...".decode("rot13") and the like */
-static bool method_decode(struct pass *p, uint32_t call, struct value *ret)
-{
-	struct str s, how = STR("utf-8");
-
-	if (!receiver_text(p, call, &s))
-		return false;
-	(void)arg_text(p, call, 0, &how);
-	return decode_as(p, s, how, ret);
-}
-
-static bool map_case(struct pass *p, uint32_t call, char from, char to, struct value *ret)
-{
-	struct text t = { .p = p };
-	struct str s;
-
-	if (!receiver_text(p, call, &s))
-		return false;
-	for (size_t i = 0; i < s.n; i++) {
-		char c = s.p[i];
-
-		if (c >= from && c <= to)
-			c = (char)(c ^ 0x20);
-		text_put(&t, &c, 1);
-	}
-	return text_value(&t, ret);
-}
-
-static bool method_lower(struct pass *p, uint32_t call, struct value *ret)
-{
-	return map_case(p, call, 'A', 'Z', ret);
-}
-
-static bool method_upper(struct pass *p, uint32_t call, struct value *ret)
-{
-	return map_case(p, call, 'a', 'z', ret);
-}
-
-static bool method_swap(struct pass *p, uint32_t call, struct value *ret)
-{
-	struct text t = { .p = p };
-	struct str s;
-
-	if (!receiver_text(p, call, &s))
-		return false;
-	for (size_t i = 0; i < s.n; i++) {
-		char c = s.p[i], low = (char)(c | 0x20);
-
-		if (low >= 'a' && low <= 'z')
-			c = (char)(c ^ 0x20);
-		text_put(&t, &c, 1);
-	}
-	return text_value(&t, ret);
-}
-
-static bool method_strip(struct pass *p, uint32_t call, struct value *ret)
-{
-	struct str s, set = STR(" \t\r\n");
-
-	if (!receiver_text(p, call, &s))
-		return false;
-	(void)arg_text(p, call, 0, &set);
-	while (s.n && memchr(set.p, s.p[0], set.n)) {
-		s.p++;
-		s.n--;
-	}
-	while (s.n && memchr(set.p, s.p[s.n - 1], set.n))
-		s.n--;
-	return value_text(p, s, ret);
-}
-
-static bool method_replace(struct pass *p, uint32_t call, struct value *ret)
-{
-	struct text t = { .p = p };
-	struct str s, from, to;
-
-	if (!receiver_text(p, call, &s) || !arg_text(p, call, 0, &from) ||
-	    !arg_text(p, call, 1, &to) || from.n == 0)
-		return false;
-	for (size_t i = 0; i < s.n;) {
-		if (i + from.n <= s.n && memcmp(s.p + i, from.p, from.n) == 0) {
-			text_put(&t, to.p, to.n);
-			i += from.n;
-		} else {
-			text_put(&t, s.p + i++, 1);
-		}
-	}
-	return text_value(&t, ret);
-}
-
-/* sep.join(list) in Python, list.join(sep) in JavaScript */
-static bool method_join(struct pass *p, uint32_t call, struct value *ret)
-{
-	bool python = p->g->lang->language == LANGUAGE_PYTHON;
-	struct text t = { .p = p };
-	struct items items = { 0 };
-	struct str sep = STR(",");
-
-	if (python ? !receiver_text(p, call, &sep)
-	           : call_arg(p, call, 0) != NO_NODE && !arg_text(p, call, 0, &sep))
-		return false;
-	if (!fold_list(p, python ? call_arg(p, call, 0) : receiver(p, call), &items))
-		return false;
-	for (uint32_t i = 0; i < items.n; i++) {
-		struct str s = value_as_text(p, &items.v[i]);
-
-		if (i)
-			text_put(&t, sep.p, sep.n);
-		text_put(&t, s.p, s.n);
-	}
-	return text_value(&t, ret);
-}
-
-static bool method_concat(struct pass *p, uint32_t call, struct value *ret)
-{
-	struct text t = { .p = p };
-	struct str s;
-
-	if (!receiver_text(p, call, &s))
-		return false;
-	text_put(&t, s.p, s.n);
-	for (uint32_t i = 0; i < 64 && call_arg(p, call, i) != NO_NODE; i++) {
-		if (!arg_text(p, call, i, &s))
-			return false;
-		text_put(&t, s.p, s.n);
-	}
-	return text_value(&t, ret);
-}
-
-/* "{}{1}{}".format(a, b) */
-static bool method_format(struct pass *p, uint32_t call, struct value *ret)
-{
-	struct text t = { .p = p };
-	uint32_t next = 0;
-	struct str s, part;
-
-	if (!receiver_text(p, call, &s))
-		return false;
-	for (size_t i = 0; i < s.n; i++) {
-		uint32_t nth = 0;
-
-		if (s.p[i] != '{' || (i + 1 < s.n && s.p[i + 1] == '{')) {
-			i += s.p[i] == '{' || (s.p[i] == '}' && i + 1 < s.n && s.p[i + 1] == '}');
-			text_put(&t, s.p + i, 1);
-			continue;
-		}
-		for (i++; i < s.n && s.p[i] >= '0' && s.p[i] <= '9' && nth < 100; i++)
-			nth = nth * 10 + (uint32_t)(s.p[i] - '0');
-		if (i == s.n || s.p[i] != '}')
-			return false;
-		if (!arg_text(p, call, s.p[i - 1] == '{' ? next++ : nth, &part))
-			return false;
-		text_put(&t, part.p, part.n);
-	}
-	return text_value(&t, ret);
-}
-
-static bool take_part(struct pass *p, uint32_t call, bool length, struct value *ret)
-{
-	uint32_t second = call_arg(p, call, 1);
-	int64_t from, to;
-	struct str s;
-
-	if (!receiver_text(p, call, &s) || !fold_int(p, call_arg(p, call, 0), &from))
-		return false;
-	to = (int64_t)s.n;
-	if (second != NO_NODE && !fold_int(p, second, &to))
-		return false;
-	from = from < 0 ? from + (int64_t)s.n : from;
-	to = length && second != NO_NODE ? from + to : to < 0 ? to + (int64_t)s.n : to;
-	to = MIN2(to, (int64_t)s.n);
-	if (from < 0 || from > to)
-		return false;
-	return value_text(p, (struct str){ s.p + from, (size_t)(to - from) }, ret);
-}
-
-static bool method_slice(struct pass *p, uint32_t call, struct value *ret)
-{
-	return take_part(p, call, false, ret);
-}
-
-static bool method_substr(struct pass *p, uint32_t call, struct value *ret)
-{
-	return take_part(p, call, true, ret);
-}
-
-static bool method_at(struct pass *p, uint32_t call, struct value *ret)
-{
-	struct str s;
-	int64_t i;
-
-	return receiver_text(p, call, &s) && fold_int(p, call_arg(p, call, 0), &i) && i >= 0 &&
-	       i < (int64_t)s.n && value_text(p, (struct str){ s.p + i, 1 }, ret);
-}
-
-static const struct {
-	const char *name;
-	fold_fn *run;
-} methods[] = {
-	{ "join", method_join },
-	{ "replace", method_replace },
-	{ "replaceAll", method_replace },
-	{ "lower", method_lower },
-	{ "toLowerCase", method_lower },
-	{ "casefold", method_lower },
-	{ "upper", method_upper },
-	{ "toUpperCase", method_upper },
-	{ "swapcase", method_swap },
-	{ "strip", method_strip },
-	{ "trim", method_strip },
-	{ "decode", method_decode },
-	{ "encode", method_decode },
-	{ "toString", method_digits },
-	{ "concat", method_concat },
-	{ "format", method_format },
-	{ "slice", method_slice },
-	{ "substring", method_slice },
-	{ "substr", method_substr },
-	{ "charAt", method_at },
-	{ "at", method_at },
-	{ "normalize", method_same },
-};
-
 bool fold_call(struct pass *p, uint32_t call, struct value *ret)
 {
 	uint32_t callee = node_field(p, call, F_FUNCTION);
@@ -516,9 +261,8 @@ bool fold_call(struct pass *p, uint32_t call, struct value *ret)
 		if (node_kind(p, callee) == K_INDEX &&
 		    !fold_text(p, node_field(p, callee, F_INDEX), &method))
 			method = STR("");
-		for (size_t i = 0; i < ELEMENTSOF(methods); i++)
-			if (str_is(method, methods[i].name) && methods[i].run(p, call, ret))
-				return true;
+		if (fold_method(p, call, method, ret))
+			return true;
 	}
 	names = callee == NO_NODE ? NULL : resolve(p, callee);
 	for (uint32_t n = 0; names && n < names->n; n++)
@@ -547,11 +291,11 @@ static bool list_split(struct pass *p, uint32_t call, struct items *ret)
 	struct str s, sep = STR(" ");
 	size_t from = 0;
 
-	if (!receiver_text(p, call, &s) ||
-	    (call_arg(p, call, 0) != NO_NODE && !arg_text(p, call, 0, &sep)))
+	if (!call_receiver_text(p, call, &s) ||
+	    (call_arg(p, call, 0) != NO_NODE && !call_arg_text(p, call, 0, &sep)))
 		return false;
 	if (sep.n == 0)
-		return fold_list(p, receiver(p, call), ret);
+		return fold_list(p, call_receiver(p, call), ret);
 	for (size_t i = 0; i <= s.n; i++) {
 		bool end = i == s.n, cut = i + sep.n <= s.n && memcmp(s.p + i, sep.p, sep.n) == 0;
 		struct value v;
@@ -611,9 +355,9 @@ bool fold_call_list(struct pass *p, uint32_t call, struct items *ret)
 		if (str_is(name, "split"))
 			return list_split(p, call, ret);
 		if (str_is(name, "reverse") || str_is(name, "toReversed"))
-			return list_reversed(p, receiver(p, call), ret);
+			return list_reversed(p, call_receiver(p, call), ret);
 		if (str_is(name, "map") && first != NO_NODE)
-			return list_map(p, first, receiver(p, call), ret);
+			return list_map(p, first, call_receiver(p, call), ret);
 		if (str_is(name, "from") && first != NO_NODE)
 			return fold_list(p, first, ret);
 		return false;

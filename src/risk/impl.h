@@ -392,6 +392,15 @@ uint32_t table_of(struct pass *p, uint32_t node);
 uint32_t table_entry(struct pass *p, uint32_t table, struct str key);
 /* The nth positional argument of a call; NO_NODE: none. */
 uint32_t call_arg(const struct pass *p, uint32_t call, uint32_t nth);
+bool call_arg_text(struct pass *p, uint32_t call, uint32_t nth, struct str *ret);
+/* What a method is called on; NO_NODE: it is no method. */
+uint32_t call_receiver(const struct pass *p, uint32_t call);
+bool call_receiver_text(struct pass *p, uint32_t call, struct str *ret);
+/* Bytes in the encoding of that name. */
+bool fold_decode(struct pass *p, struct str s, struct str how, struct value *ret);
+/* fold_method.c */
+typedef bool fold_fn(struct pass *p, uint32_t call, struct value *ret);
+bool fold_method(struct pass *p, uint32_t call, struct str name, struct value *ret);
 
 /* A growing text in the pool. */
 struct text {

@@ -42,13 +42,12 @@ int plan_add_rule(struct plan *p, const char *path, enum plan_access access, str
 static const struct {
 	const char *program;
 	const char *package; /* of the distribution, for the error */
-	const char *script;  /* default name */
 	const char *flags[3];
 } runtimes[LANGUAGE_COUNT] = {
 	/* unbuffered: what was printed before a kill is not lost; no .pyc files in the workspace */
-	[LANGUAGE_PYTHON] = { "python3", "python3", "main.py", { "-u", "-B" } },
-	[LANGUAGE_JAVASCRIPT] = { "node", "nodejs", "main.js", { NODE_RUNNER } },
-	[LANGUAGE_SHELL] = { "bash", "bash", "main.sh", { NULL } },
+	[LANGUAGE_PYTHON] = { "python3", "python3", { "-u", "-B" } },
+	[LANGUAGE_JAVASCRIPT] = { "node", "nodejs", { NODE_RUNNER } },
+	[LANGUAGE_SHELL] = { "bash", "bash", { NULL } },
 };
 
 /*
@@ -170,7 +169,7 @@ static int add_file(struct arena *a, struct plan *p, const char *path, struct st
 
 static const char *script_name(const struct request *req)
 {
-	return req->name ? req->name : runtimes[req->language].script;
+	return req->name ? req->name : language_script(req->language);
 }
 
 static int add_request_files(const struct request *req, struct arena *a, struct plan *p,
