@@ -198,7 +198,9 @@ void box_close_streams(struct box *b);
 struct box *box_of(struct pool *p, uint64_t id);
 
 /* spent.c */
-#define CALM_NS UINT64_C(5000000) /* after a claim, before boxes are ended and made again */
+#define CALM_NS   UINT64_C(5000000) /* after a claim, before boxes are ended and made again */
+#define SPENT_MAX 8
+#define SPENT_NS  UINT64_C(20000000) /* at most, while somebody turns and claims */
 /* The run is over, and nothing runs in the box. It is killed when that is due. */
 void spent_add(struct pool *p, struct box *b);
 bool spent_is_due(const struct pool *p, uint64_t now);

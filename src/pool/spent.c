@@ -11,9 +11,6 @@
 #include "base/fd.h"
 #include "pool/pool_impl.h"
 
-#define SPENT_MAX 8
-#define SPENT_NS  UINT64_C(20000000) /* at most, while somebody turns and claims */
-
 void spent_add(struct pool *p, struct box *b)
 {
 	b->state = WARM_SPENT;
@@ -29,7 +26,7 @@ void spent_add(struct pool *p, struct box *b)
 bool spent_is_due(const struct pool *p, uint64_t now)
 {
 	return p->n_spent && (p->queued.n || p->n_spent >= SPENT_MAX ||
-	                      now - p->spent_ns >= SPENT_NS || now - p->claimed_ns >= CALM_NS);
+	                      now >= p->spent_ns + SPENT_NS || now >= p->claimed_ns + CALM_NS);
 }
 
 void spent_end(struct pool *p)
