@@ -23,28 +23,44 @@
 #define CGROUP_LAYERS                                                                              \
 	(LAYER_BIT(CG_MEMORY) | LAYER_BIT(CG_SWAP) | LAYER_BIT(CG_PIDS) | LAYER_BIT(CG_CPU))
 
-static int jail_once(struct launcher *l, const struct entry *e, uint32_t without, struct err *err)
+/* A plan of the entry's program; `kept`: for a launcher that has the root already. */
+static int make_plan(const struct entry *e, const struct request *req, bool kept, struct arena *a,
+                     struct plan *ret, struct err *err)
+{
+	int r = kept ? route_warm(req, &image_host, a, ret, err)
+	             : route_plan(req, &image_host, a, ret, err);
+	const char **argv = arena_array(a, 2, sizeof(*argv));
+
+	if (r < 0)
+		return r;
+	if (!argv)
+		return err_set(err, ERR_INTERNAL, ENOMEM, "a plan");
+	if (e->what->exec) { /* the program itself, as the others have it */
+		argv[0] = e->program;
+		ret->exec = e->program;
+		ret->argv = argv;
+		ret->n_argv = 1;
+	}
+	return 0;
+}
+
+static int jail_once(struct launcher *l, const struct entry *e, bool kept, uint32_t without,
+                     struct err *err)
 {
 	CLEANUP_ARENA struct arena a = ARENA_INIT(4 * MIB);
 	CLEANUP(result_done) struct result res;
 	const struct jail_io io = { .out_fd = FD_NONE, .err_fd = FD_NONE, .cancel_fd = FD_NONE };
-	const char *argv[] = { e->program, NULL };
 	struct request req;
 	struct plan plan;
 	int r;
 
 	result_init(&res);
 	bench_request(&req, e->what->language, NETWORK_LOOPBACK, e->what->code);
-	r = route_plan(&req, &image_host, &a, &plan, err);
+	r = make_plan(e, &req, kept, &a, &plan, err);
 	if (r < 0)
 		return r;
 	plan.layers &= ~without;
 	plan.required &= ~without;
-	if (e->what->exec) { /* the program itself, as the others have it */
-		plan.exec = e->program;
-		plan.argv = argv;
-		plan.n_argv = 1;
-	}
 	jail_run(l, &req, &plan, &io, &res);
 	return result_check(&res, e->what->output, err);
 }
@@ -55,7 +71,7 @@ static int cold(struct entry *e, uint32_t without, struct err *err)
 	int r = launcher_start(&l, option_launcher(), err);
 
 	if (r >= 0)
-		r = jail_once(&l, e, without, err);
+		r = jail_once(&l, e, false, without, err);
 	launcher_stop(&l);
 	return r;
 }
@@ -71,20 +87,48 @@ static int cold_run_no_cgroup(struct entry *e, struct err *err)
 	return cold(e, CGROUP_LAYERS, err);
 }
 
+/* As the pool's: it keeps a plan, and with it the root that boxes have in common. */
+static int keep_root(struct launcher *l, const struct entry *e, struct err *err)
+{
+	CLEANUP_ARENA struct arena a = ARENA_INIT(4 * MIB);
+	struct launch_reply reply;
+	struct sock_msg msg;
+	struct request req;
+	struct plan plan;
+	int r;
+
+	bench_request(&req, e->what->language, NETWORK_LOOPBACK, e->what->code);
+	r = make_plan(e, &req, true, &a, &plan, err);
+	if (r >= 0)
+		r = launcher_keep(l, 0, &plan, false, err);
+	if (r < 0)
+		return r;
+	r = launcher_recv_msg(l, &reply, &msg);
+	if (r < 0)
+		return err_set(err, ERR_INTERNAL, -r, "the launcher is gone");
+	sock_msg_close(&msg);
+	if (reply.kind == LAUNCH_KEPT)
+		return 0;
+	*err = reply.err;
+	return -EIO;
+}
+
 static int resident_setup(struct entry *e, struct err *err)
 {
 	struct launcher *l = calloc(1, sizeof(*l));
+	int r;
 
 	if (!l)
 		return err_set(err, ERR_INTERNAL, ENOMEM, "a launcher");
 	l->sock = FD_NONE;
 	e->state = l;
-	return launcher_start(l, option_launcher(), err);
+	r = launcher_start(l, option_launcher(), err);
+	return r < 0 ? r : keep_root(l, e, err);
 }
 
 static int resident_run(struct entry *e, struct err *err)
 {
-	return jail_once(e->state, e, 0, err);
+	return jail_once(e->state, e, true, 0, err);
 }
 
 static void resident_teardown(struct entry *e)
