@@ -5,6 +5,8 @@ import os
 import re
 import shutil
 import signal
+import subprocess
+import sys
 import time
 
 import ablate
@@ -314,6 +316,19 @@ def test_fc_05_the_weak_box_shows_and_is_not_installed(brig, host):
         for name in names:
             with open(os.path.join(top, name), "rb") as f:
                 assert b"--without" not in f.read(), name
+
+
+def test_fc_05_the_ablation_matrix_is_made(brig):
+    """`make ablate`, for one layer and an attack that needs two, and one that this layer stops."""
+    argv = [sys.executable, ablate.__file__, "--layers", "proc_masks", "--ids", "NS-02,PS-01"]
+    clean = {k: v for k, v in os.environ.items() if k not in ("BRIG_POLICY", "BRIG_STATE_DIR")}
+    run = subprocess.run(argv + (["--user"] if brig.mode == "user" else []), env=clean, timeout=60,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    text = run.stdout.decode()
+    rows = {line.split()[0]: line.split()[-2:] for line in text.splitlines()[:3] if line.split()}
+    assert run.returncode == 0 and "verdict: 0 findings" in text, text
+    assert rows["proc_masks"] == [".", "E"] and text.splitlines()[1].split()[-2:] == [".", "."], text
+
 
 
 # --- FC-06 ----------------------------------------------------------------------------------------
