@@ -242,7 +242,7 @@ def test_man_page_has_every_key_of_the_result(brig_user):
 
 
 def test_man_page_has_every_reserved_variable():
-    names = re.search(r"reserved_env\[\] = \{(.*?)\n\};", read("src/model/request.c"), re.S).group(1)
+    names = re.search(r"reserved_env\[\] = \{(.*?)\n\};", read("src/model/request_check.c"), re.S).group(1)
     entry = man_entries("OPTIONS OF BRIG RUN")['.BI --env " NAME=VALUE"']
     for name in re.findall(r'^\s*\{ ?"(\w+)"', names, re.M):
         assert re.search(r"(?<!\w)\*?%s(?![A-Za-z])" % name, entry), name
