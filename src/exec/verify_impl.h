@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+/* One look at a box, between the files that look. */
+
 #include "exec/verify.h"
 
 #define PROC_TEXT_MAX 32768

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/request.h"
 
-#include <ctype.h>
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/json.h"
 

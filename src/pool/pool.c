@@ -304,7 +304,7 @@ int pool_add_shape(struct pool *p, const struct pool_shape *config, size_t *ret,
 	s->plan.layers &= ~p->without;
 	s->plan.required &= ~p->without;
 	*ret = p->n_shapes++;
-	shape_ask(p, s, &s->plan);
+	shape_ask(p, s);
 	if (!s->asked)
 		*err = s->error;
 	return s->asked ? 0 : -EIO;

@@ -280,7 +280,7 @@ unsigned pool_room(const struct pool *p);
 /* A box became ready, ended, or failed: give, and order what is missing. */
 void pool_feed(struct pool *p, struct shape *s);
 /* Has the launcher remember the plan and, for Python, load a (new) zygote; says so in s->asked. */
-void shape_ask(struct pool *p, struct shape *s, const struct plan *plan);
+void shape_ask(struct pool *p, struct shape *s);
 /* When the zygote is used up or gone; the old one serves until then. */
 void shape_renew(struct pool *p, struct shape *s, uint64_t now);
 void shape_failed(struct pool *p, uint32_t shape, const struct err *err);

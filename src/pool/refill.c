@@ -140,12 +140,12 @@ void pool_feed(struct pool *p, struct shape *s)
 
 /* ---- zygotes --------------------------------------------------------------------------- */
 
-void shape_ask(struct pool *p, struct shape *s, const struct plan *plan)
+void shape_ask(struct pool *p, struct shape *s)
 {
 	struct err err = { 0 };
 	uint32_t index = (uint32_t)(s - p->shapes);
 
-	s->asked = launcher_keep(&p->launcher, index, plan, s->zygote, &err) >= 0;
+	s->asked = launcher_keep(&p->launcher, index, &s->plan, s->zygote, &err) >= 0;
 	if (!s->asked)
 		s->error = err;
 }
@@ -174,5 +174,5 @@ void shape_renew(struct pool *p, struct shape *s, uint64_t now)
 	if (p->closing || p->lost || s->asked)
 		return;
 	if ((s->zygote && s->kept && worn) || (!s->kept && now >= s->retry_ns))
-		shape_ask(p, s, &s->plan);
+		shape_ask(p, s);
 }

@@ -3,9 +3,10 @@
 /*
  * Boxes whose run is over and whose result is out. One that ends takes about as much processor time
  * as the run of a short program did, and whoever had that run may come again at once. So they wait
- * for a quiet moment, next to boxes that wait for code: nothing runs in them, since only a box with
- * a single process left gets here. They do not wait where that helps nobody: when a request wants a
- * box that is not there yet, or when they become many.
+ * for a quiet moment, next to boxes that wait for code. The runner in them waits, too, and there is
+ * no other process; one that said it was over and goes on has these few milliseconds more. They do
+ * not wait where that helps nobody: when a request wants a box that is not there yet, or when they
+ * become many.
  */
 
 #include "base/fd.h"

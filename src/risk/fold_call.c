@@ -214,10 +214,7 @@ static bool call_int(struct pass *p, uint32_t call, struct value *ret)
 	return value_int(v, ret);
 }
 
-static const struct {
-	const char *name;
-	fold_fn *run;
-} functions[] = {
+static const struct fold_row functions[] = {
 	{ "chr", call_chr },
 	{ "String.fromCharCode", call_chr },
 	{ "String.fromCodePoint", call_chr },

@@ -225,10 +225,7 @@ static bool method_at(struct pass *p, uint32_t call, struct value *ret)
 	       i < (int64_t)s.n && value_text(p, (struct str){ s.p + i, 1 }, ret);
 }
 
-static const struct {
-	const char *name;
-	fold_fn *run;
-} methods[] = {
+static const struct fold_row methods[] = {
 	{ "join", method_join },
 	{ "replace", method_replace },
 	{ "replaceAll", method_replace },

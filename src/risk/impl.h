@@ -399,7 +399,10 @@ bool call_receiver_text(struct pass *p, uint32_t call, struct str *ret);
 /* Bytes in the encoding of that name. */
 bool fold_decode(struct pass *p, struct str s, struct str how, struct value *ret);
 /* fold_method.c */
-typedef bool fold_fn(struct pass *p, uint32_t call, struct value *ret);
+struct fold_row {
+	const char *name;
+	bool (*run)(struct pass *p, uint32_t call, struct value *ret);
+};
 bool fold_method(struct pass *p, uint32_t call, struct str name, struct value *ret);
 
 /* A growing text in the pool. */

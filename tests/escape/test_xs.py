@@ -968,6 +968,24 @@ def test_XS_05_a_forged_end_is_the_forgers_own(start):
     assert result["usage"]["wall_ms"] < 3000
 
 
+def test_XS_05_who_forged_an_end_does_not_outlive_it(start, host):
+    """Its result is out, and the pool has nothing to do: the box must not wait for the next request."""
+    named = FORGE + 'import ctypes\nctypes.CDLL(None).prctl(15, b"forger", 0, 0, 0)\n'
+    batch = start("--jobs", 1)
+
+    def seen_is(wanted):
+        end = time.monotonic() + 1
+        while ("forger" in [name for name, _, _ in tree_of(host, batch).values()]) != wanted:
+            assert time.monotonic() < end, wanted
+    batch.good("python", "1")
+    batch.ask("python", named + "time.sleep(2)")  # the control: a run that lasts is seen
+    seen_is(True)
+    assert batch.answer()["state"] == "finished"
+    batch.ask("python", named + 'send(frame({"done": {"exit": 0, "value": None, "error": None}}))\nwhile True: pass')
+    assert batch.answer()["state"] == "finished"
+    seen_is(False)
+
+
 def test_XS_05_a_forged_end_does_not_hide_a_kill(start):
     """How the process really ended counts, when it ended."""
     done = 'send(frame({"done": {"exit": 0, "value": "forged", "error": None}}))\nos.kill(os.getpid(), 9)'

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When a box whose run is over has to go. */
-#include <criterion/criterion.h>
-#include <stdlib.h>
-
+#include "bare_pool.h"
 #include "base/clock.h"
-#include "base/fd.h"
-#include "pool/pool_impl.h"
 
 #define BOXES (SPENT_MAX + 1)
 
@@ -14,28 +10,14 @@ static uint64_t now;
 
 static void setup(void)
 {
-	pool = calloc(1, sizeof(*pool));
-	cr_assert(pool);
-	pool->launcher.sock = FD_NONE;
-	pool->boxes_max = BOXES;
-	pool->boxes = calloc(BOXES, sizeof(*pool->boxes));
-	cr_assert(pool->boxes);
-	pool->n_shapes = 1;
+	pool = bare_pool(BOXES, WARM_RUNNING);
 	pool->shapes[0].n_ready = 1; /* somebody else waits for code */
-	for (unsigned i = 0; i < BOXES; i++) {
-		struct box *b = &pool->boxes[i];
-
-		b->state = WARM_RUNNING;
-		b->control = b->workspace = b->pidfd = FD_NONE;
-		b->in = b->out = b->errout = b->report = FD_NONE;
-	}
 	now = pool->claimed_ns = clock_ns();
 }
 
 static void teardown(void)
 {
-	free(pool->boxes);
-	free(pool);
+	bare_pool_free(pool);
 }
 
 TestSuite(spent, .init = setup, .fini = teardown);

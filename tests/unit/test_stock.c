@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which of the boxes that wait is given, which is rehearsed, and which has to go. */
-#include <criterion/criterion.h>
-#include <stdlib.h>
-
-#include "base/fd.h"
-#include "pool/pool_impl.h"
+#include "bare_pool.h"
 
 #define BOXES (STOCK_HOT_MAX + 8)
 
@@ -13,27 +9,14 @@ static struct shape *shape;
 
 static void setup(void)
 {
-	pool = calloc(1, sizeof(*pool));
-	cr_assert(pool);
-	pool->launcher.sock = FD_NONE;
-	pool->boxes_max = BOXES;
-	pool->boxes = calloc(BOXES, sizeof(*pool->boxes));
-	pool->n_shapes = 1;
+	pool = bare_pool(BOXES, WARM_READY);
 	shape = &pool->shapes[0];
-	shape->ready = calloc(BOXES, sizeof(*shape->ready));
 	shape->config.idle_ms = 1000;
-	for (unsigned i = 0; i < BOXES; i++) {
-		pool->boxes[i].state = WARM_READY;
-		pool->boxes[i].pidfd = FD_NONE;
-		pool->boxes[i].since_ns = i;
-	}
 }
 
 static void teardown(void)
 {
-	free(shape->ready);
-	free(pool->boxes);
-	free(pool);
+	bare_pool_free(pool);
 }
 
 TestSuite(stock, .init = setup, .fini = teardown);
