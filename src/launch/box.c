@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Making one box, from outside it; life.c has the rest of its life. Order: cgroup with its limits, device nodes, clone3
- * into all namespaces but the network's, id maps and cgroup membership while the child waits, then
- * its release. A failure at any point kills the child before it was released and removes the
- * cgroup.
+ * Making one box, from outside it; life.c has the rest of its life. Order: cgroup with its limits,
+ * device nodes, clone3 into all namespaces but the network's, id maps and cgroup membership while
+ * the child waits, then its release. A failure at any point kills the child before it was released
+ * and removes the cgroup.
  */
 
 #include "launch/box.h"
