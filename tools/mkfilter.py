@@ -108,6 +108,7 @@ class Parser:
         self.path = path
         self.line = 0
         self.drafts = []
+        self.base = {}
 
     def fail(self, text, line=None):
         raise TableError(f"{self.path}:{line or self.line}: {text}")
@@ -119,12 +120,28 @@ class Parser:
                 continue
             if body[0].isspace():
                 self.read_clause(body.strip())
+            elif body.startswith("base "):
+                self.read_base(body[5:].strip())
             else:
                 self.read_entry(body)
         self.close()
         if not self.drafts:
             self.fail("the table has no entries", 1)
-        return sorted(draft.entry() for draft in self.drafts)
+        changed = {draft.nr: draft.entry() for draft in self.drafts}
+        return sorted({**self.base, **changed}.values())
+
+    def read_base(self, name):
+        """The entries of another table, of which this one says what is different."""
+        if self.drafts or self.base:
+            self.fail("'base' stands once, before the first entry")
+        path = pathlib.Path(self.path).parent / name
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            self.fail(f"base: {path}: {error.strerror}")
+        if path.resolve() == pathlib.Path(self.path).resolve() or re.search(r"(?m)^base ", text):
+            self.fail(f"base: {path} has a base itself")
+        self.base = {entry.nr: entry for entry in Parser(path).parse(text)}
 
     def close(self):
         if self.drafts and not self.drafts[-1].closed:
@@ -142,6 +159,8 @@ class Parser:
         for other in self.drafts:
             if other.nr == nr or other.name == name:
                 self.fail(f"'{nr} {name}' repeats line {other.line} ('{other.nr} {other.name}')")
+        if self.base and (nr not in self.base or self.base[nr].name != name):
+            self.fail(f"the base has no '{nr} {name}'")
         self.drafts.append(Draft(self.line, nr, name, action and self.action(action)))
 
     def read_clause(self, body):

@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "exec/verify_impl.h"
+#include "sys/file.h"
 
 static void note(struct look *k, enum layer_id id, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
@@ -125,13 +126,39 @@ static bool groups_are_own(const struct look *k)
 	return ids_are(k->text, "Gid", st->host_code_uid) && value_is(k->text, "Groups", "");
 }
 
+static long own_filters; /* that we have ourselves, so our launcher and its boxes do */
+
+/* How many filters a process has; -1 where the kernel does not tell (before 5.9). */
+static long filters_in(const char *status)
+{
+	const char *v = status_value(status, "Seccomp_filters");
+
+	return v ? strtol(v, NULL, 10) : -1;
+}
+
+/* The code's own filter comes on top of what init has, and init has one of the launcher's. */
+static int look_at_filters(struct look *k, long of_init)
+{
+	bool filtered = value_is(k->text, "Seccomp", "2");
+	long n = filters_in(k->text);
+	int r = look_expect(k, LAYER_LAUNCH_FILTER, filtered && of_init == own_filters + (n >= 0),
+	                    "of the launcher and all that it makes, init too");
+
+	if (r < 0)
+		return r;
+	return look_expect(k, LAYER_SECCOMP, filtered && (n < 0 || n == of_init + 1),
+	                   "filter, allow-list, default ENOSYS");
+}
+
 static int look_at_status(struct look *k)
 {
 	const struct launch_reply *started = &k->facts->started;
 	int r = look_read(k, k->init_dir, "status");
+	long of_init;
 
 	if (r < 0)
 		return r;
+	of_init = filters_in(k->text);
 	if (!ids_are(k->text, "Uid", started->host_init_uid) || !no_capabilities(k->text) ||
 	    !value_is(k->text, "NoNewPrivs", "1"))
 		return look_mismatch(k, "init's ids or capabilities");
@@ -144,8 +171,7 @@ static int look_at_status(struct look *k)
 	if (r >= 0)
 		r = look_expect(k, LAYER_NO_NEW_PRIVS, value_is(k->text, "NoNewPrivs", "1"), "set");
 	if (r >= 0)
-		r = look_expect(k, LAYER_SECCOMP, value_is(k->text, "Seccomp", "2"),
-		                "filter, allow-list, default ENOSYS");
+		r = look_at_filters(k, of_init);
 	if (r >= 0)
 		r = look_expect(k, LAYER_UID_SPLIT,
 		                started->host_init_uid != started->host_code_uid,
@@ -184,6 +210,10 @@ static uint64_t ns_inode(int dir, const char *file)
 
 void verify_prepare(void)
 {
+	static _Thread_local char text[PROC_TEXT_MAX];
+
+	if (!own_ns[0] && file_read(AT_FDCWD, "/proc/self/status", text, sizeof(text)) > 0)
+		own_filters = filters_in(text);
 	for (size_t i = 0; i < ELEMENTSOF(ns_files) && !own_ns[i]; i++) {
 		struct stat st;
 		char path[32];

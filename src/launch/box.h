@@ -77,6 +77,9 @@ struct box_order {
 	bool hurry;
 };
 
+/* Before anything else, for us and all that we make: filter.c. */
+int launcher_confine(struct err *err);
+
 /* Makes the box and its cgroup. On success *ret is filled and *reply says STARTED. */
 int box_start(struct box_host *host, const struct box_order *order, struct box *ret,
               struct launch_reply *reply, struct err *err);

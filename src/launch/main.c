@@ -474,20 +474,11 @@ static void end_all(struct launcher *l)
 	cgroup_host_remove(&l->host.cgroups);
 }
 
-int main(int argc, char **argv)
+/* What we are for the kernel and for our caller's terminal. */
+static int settle_in(bool privileged)
 {
-	struct launcher *l = &launcher;
-	struct launch_reply failure = { .kind = LAUNCH_FAILED };
-	const struct cgroup_env env = { .mountinfo = "/proc/self/mountinfo",
-		                        .self_cgroup = "/proc/self/cgroup",
-		                        .privileged = geteuid() == 0 };
-	int r;
-
-	l->host.privileged = env.privileged;
-	if (argc == 3 && streq(argv[0], INIT_NAME))
-		init_exec_main(argv);
 	if (fcntl(LAUNCH_SELF_FD, F_SETFD, FD_CLOEXEC) < 0)
-		return 1;
+		return -errno;
 	(void)prctl(PR_SET_NAME, "brig-launch", 0, 0, 0);
 	(void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0); /* not our caller's */
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);         /* of zygotes, see zygote_stop() */
@@ -499,10 +490,19 @@ int main(int argc, char **argv)
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)umask(0);
 	if (chdir("/") < 0) /* no box starts from a directory of the caller */
-		return 1;
-	if (env.privileged) /* an ordinary user's launcher must be able to write its child's id maps
-	                     */
+		return -errno;
+	/* An ordinary user's launcher must be able to write its child's id maps. */
+	if (privileged)
 		(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	return 0;
+}
+
+static int open_host(struct launcher *l, struct err *err)
+{
+	const struct cgroup_env env = { .mountinfo = "/proc/self/mountinfo",
+		                        .self_cgroup = "/proc/self/cgroup",
+		                        .privileged = l->host.privileged };
+
 	cgroup_host_open(&env, &l->host.cgroups);
 	l->host.proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	l->host.spare_dev = l->host.net_home = FD_NONE;
@@ -511,11 +511,45 @@ int main(int argc, char **argv)
 	l->host.net_last = true;
 	stock_dev(&l->host);
 	l->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (l->host.proc_fd < 0 || l->epoll < 0) {
-		(void)err_set(&failure.err, ERR_SETUP, errno, "open /proc");
-		(void)sock_send(LAUNCH_SOCKET_FD, &failure, sizeof(failure), NULL, 0);
-		return 1;
+	if (l->host.proc_fd < 0 || l->epoll < 0)
+		return err_set(err, ERR_SETUP, errno, "open /proc");
+	return 0;
+}
+
+/* No box is made by us: every order is told why, until the caller goes. */
+static _Noreturn void refuse_all(const struct err *err)
+{
+	struct launch_reply failure = { .kind = LAUNCH_FAILED, .err = *err };
+	struct launch_call call;
+	struct sock_msg msg;
+
+	while (sock_recv(LAUNCH_SOCKET_FD, &call, sizeof(call), 0, &msg) >= 0 &&
+	       msg.len == sizeof(call)) {
+		sock_msg_close(&msg);
+		failure.id = call.id;
+		failure.plan = call.plan;
+		if (sock_send(LAUNCH_SOCKET_FD, &failure, sizeof(failure), NULL, 0) < 0)
+			break;
 	}
+	_exit(1);
+}
+
+int main(int argc, char **argv)
+{
+	struct launcher *l = &launcher;
+	struct err err = { 0 };
+	int r;
+
+	l->host.privileged = geteuid() == 0;
+	if (argc == 3 && streq(argv[0], INIT_NAME))
+		init_exec_main(argv);
+	if (settle_in(l->host.privileged) < 0)
+		return 1;
+	r = launcher_confine(&err);
+	if (r >= 0)
+		r = open_host(l, &err);
+	if (r < 0)
+		refuse_all(&err);
 	r = serve(l);
 	end_all(l);
 	return r == 1 ? 0 : 1;

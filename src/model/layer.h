@@ -41,6 +41,7 @@ enum level {
 	X(NO_NEW_PRIVS,   "no_new_privs",           DEGRADED_OK)                                   \
 	X(LANDLOCK,       "landlock",               STANDARD)                                      \
 	X(LANDLOCK_SCOPE, "landlock_scopes",        STRICT)                                        \
+	X(LAUNCH_FILTER,  "launcher_filter",        DEGRADED_OK)                                   \
 	X(SECCOMP,        "seccomp",                DEGRADED_OK)                                   \
 	X(CG_MEMORY,      "memory_limit",           STANDARD)                                      \
 	X(CG_SWAP,        "no_swap",                STANDARD)                                      \

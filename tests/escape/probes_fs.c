@@ -236,6 +236,7 @@ static void setid_in(struct tally *t, const char *dir)
 	static const mode_t modes[] = { 04755, 02755, 06777 };
 	static const uint32_t fcap[] = { 0x02000001, ~0u, ~0u, ~0u, ~0u };
 	const char *path = joined(dir, "fs-04");
+	uint64_t how[3] = { O_CREAT | O_WRONLY | O_EXCL, 0, 0 }; /* flags, mode, resolve */
 	int fd;
 
 	(void)umask(0);
@@ -245,6 +246,9 @@ static void setid_in(struct tally *t, const char *dir)
 		setid_result(t, "openat", path,
 		             RAW(SYS_openat, AT_FDCWD, path, O_CREAT | O_WRONLY | O_EXCL, m));
 		setid_result(t, "open", path, RAW(SYS_open, path, O_CREAT | O_WRONLY | O_EXCL, m));
+		how[1] = m;
+		setid_result(t, "openat2", path,
+		             RAW(SYS_openat2, AT_FDCWD, path, how, sizeof(how)));
 		setid_result(t, "creat", path, RAW(SYS_creat, path, m));
 		setid_result(t, "mknod", path, RAW(SYS_mknod, path, S_IFREG | m, 0));
 		setid_result(t, "mknodat", path, RAW(SYS_mknodat, AT_FDCWD, path, S_IFREG | m, 0));

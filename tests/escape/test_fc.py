@@ -18,7 +18,7 @@ CODE = "echo ran-'7e91'; echo ran-'7e91' > trace; grep -h '^Seccomp:\\|^NoNewPri
 CONFINED = {"Seccomp:\t2", "NoNewPrivs:\t1", "CapEff:\t0000000000000000"}
 EVERYWHERE = ["user_namespace", "mount_namespace", "pid_namespace", "network_namespace", "ipc_namespace",
               "uts_namespace", "cgroup_namespace", "read_only_root", "proc_masks", "no_new_namespaces",
-              "rlimits", "no_capabilities", "no_new_privs", "seccomp"]
+              "rlimits", "no_capabilities", "no_new_privs", "launcher_filter", "seccomp"]
 
 
 def deny_argv(host, argv, *specs):
@@ -183,7 +183,9 @@ def test_fc_02_the_receipt_is_true(brig, host):
         assert said[layer] == (facts["ns"][kind] != own), (layer, facts["ns"])
         if said[layer]:
             assert str(facts["ns"][kind]) in layers[layer]["detail"], layers[layer]
-    assert said["seccomp"] and st["Seccomp"] == "2"
+    own = int(ablate.status_of(os.getpid())["Seccomp_filters"])
+    assert said["seccomp"] and st["Seccomp"] == "2" and int(st["Seccomp_filters"]) == own + 2
+    assert said["launcher_filter"] and int(init["Seccomp_filters"]) == own + 1
     assert said["no_new_privs"] and st["NoNewPrivs"] == "1" and init["NoNewPrivs"] == "1"
     for s in (st, init):
         assert all(int(s[c], 16) == 0 for c in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"))
@@ -305,10 +307,11 @@ def test_fc_04_another_launcher_is_not_taken(brig, host):
 
 def test_fc_05_the_weak_box_shows_and_is_not_installed(brig, host):
     # What is left out is missing to whoever looks.
-    said = ablate.WeakBox(brig, "seccomp")("CP-02")
+    said = ablate.WeakBox(brig, "seccomp", "launcher_filter")("CP-02")
     assert said.escaped and "Seccomp=0" in said.detail, said
     layers = {l["name"]: l["enforced"] for l in said.receipt["layers"]}
-    assert layers["seccomp"] is False and said.receipt["level_achieved"] == "none", said.receipt
+    assert not layers["seccomp"] and not layers["launcher_filter"], said.receipt
+    assert said.receipt["level_achieved"] == "none", said.receipt
     # And nobody gets it from an installation.
     installed = os.path.dirname(os.path.dirname(host.brig))
     for top, _, names in os.walk(installed):

@@ -50,6 +50,25 @@ def test_sc_03_the_program_is_checked_by_a_unit_test(host):
     assert "seccomp_filter" in names, names
 
 
+@pytest.mark.parametrize("probe_id", ["SC-02", "SC-04", "SC-05", "SC-06", "SC-07", "SC-08", "SC-09", "SC-10"])
+def test_sc_the_launchers_filter_is_a_second_wall(brig, probe_id):
+    """Calls that need no privilege: only a filter can refuse them, so there are two."""
+    weak = ablate.WeakBox(brig, "seccomp").blocked(probe_id)
+    layers = {l["name"]: l["enforced"] for l in weak.receipt["layers"]}
+    assert layers["launcher_filter"] and not layers["seccomp"], layers
+    assert ablate.WeakBox(brig, "seccomp", "launcher_filter")(probe_id).escaped
+
+
+def test_sc_the_launcher_and_init_are_filtered(brig):
+    own = int(ablate.status_of(os.getpid())["Seccomp_filters"])
+    with ablate.live_box(brig) as live:
+        above = ablate.parent_of(live.init)  # the launcher
+        found = {pid: ablate.status_of(pid) for pid in (above, live.init, live.code)}
+    assert found[above]["Name"] == "brig-launch", found[above]
+    assert [int(st["Seccomp_filters"]) - own for st in found.values()] == [1, 1, 2], found
+    assert all(st["NoNewPrivs"] == "1" for st in found.values()), found
+
+
 # What each does is in probes_sc.c; the control is the same program without a box.
 PROBES = ["SC-04", "SC-05", "SC-06", "SC-07", "SC-08", "SC-09", "SC-10", "SC-11", "SC-12", "SC-13", "SC-14",
           "SC-15", "SC-16", "SC-17", "SC-18", "SC-19", "SC-20", "SC-21", "SC-22", "SC-23", "SC-24"]

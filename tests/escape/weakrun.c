@@ -2,7 +2,8 @@
 
 /*
  * weakrun: brig run with layers left out, for the ablation matrix only. It is built with the tests
- * and never installed; the product has no option, variable or file that does this.
+ * and never installed; the product has no option, variable or file that does this. No plan can
+ * leave out the launcher's own filter: for that there is a launcher without one, weak-launch.
  *
  *     weakrun --without LAYER[,LAYER...] run ...arguments of brig run...
  */
@@ -44,23 +45,22 @@ static int parse_layers(const char *list, uint32_t *ret)
 	return 0;
 }
 
-/* ../../src/launch/brig-launch of our own place: a build folder can be moved as a whole. */
-static int find_launcher(char *path, size_t size)
+/* Relative to our own place: a build folder can be moved as a whole. */
+static int find_launcher(bool weak, char *path, size_t size)
 {
 	ssize_t n = readlink("/proc/self/exe", path, size - 1);
-	static const char below[] = "/src/launch/brig-launch";
+	char *slash;
 
 	if (n < 0)
 		return -errno;
 	path[n] = '\0';
-	for (int i = 0; i < 3; i++) {
-		char *slash = strrchr(path, '/');
-
-		if (slash)
-			*slash = '\0';
-	}
-	n = (ssize_t)strlen(path);
-	return snprintf(path + n, size - (size_t)n, "%s", below) < 0 ? -EINVAL : 0;
+	slash = strrchr(path, '/');
+	if (!slash)
+		return -EINVAL;
+	n = slash - path;
+	n = snprintf(slash, size - (size_t)n, "%s",
+	             weak ? "/weak-launch" : "/../../src/launch/brig-launch");
+	return n < 0 ? -EINVAL : 0;
 }
 
 int main(int argc, char **argv)
@@ -72,7 +72,8 @@ int main(int argc, char **argv)
 		(void)fprintf(stderr, "usage: weakrun --without LAYER[,LAYER] run ...\n");
 		return 2;
 	}
-	if (parse_layers(argv[2], &v.without) < 0 || find_launcher(launcher, sizeof(launcher)) < 0)
+	if (parse_layers(argv[2], &v.without) < 0 ||
+	    find_launcher(v.without & LAYER_BIT(LAUNCH_FILTER), launcher, sizeof(launcher)) < 0)
 		return 2;
 	return run_main(argc - 3, argv + 3, &v);
 }

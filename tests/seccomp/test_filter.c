@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The compiled filter against its policy table, and against the running kernel.
+ * The compiled filters against their policy tables, and against the running kernel.
  *
  * The differential part compares the program, run by an interpreter, with a naive reading of
  * the table.  The spot checks are written by hand and share nothing with the table's parser.
@@ -22,6 +22,8 @@
 #include "policy.h"
 #include "seccomp_default.h"
 #include "seccomp_default_table.h"
+#include "seccomp_launcher.h"
+#include "seccomp_launcher_table.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define ALLOW             SECCOMP_RET_ALLOW
@@ -29,13 +31,31 @@
 #define FAIL(error)       (SECCOMP_RET_ERRNO | (error))
 #define GARBAGE           UINT64_C(0xdeadbeef00000000)
 
+struct spot {
+	const char *name;
+	long nr;
+	uint64_t args[6];
+	uint32_t want;
+};
+
+/* One filter and what is known of it. */
+static const struct subject {
+	const char *name, *sha256;
+	const struct sock_filter *code;
+	unsigned len;
+	const struct policy_rule *rules;
+	size_t n_rules;
+	const struct spot *spots;
+	size_t n_spots;
+} * subject;
+
 static unsigned n_tests, n_failed;
 
 static void tap(bool good, const char *name)
 {
 	n_tests++;
 	n_failed += !good;
-	printf("%sok %u - %s\n", good ? "" : "not ", n_tests, name);
+	printf("%sok %u - %s: %s\n", good ? "" : "not ", n_tests, subject->name, name);
 	(void)fflush(stdout);
 }
 
@@ -59,7 +79,7 @@ static void report(const struct seccomp_data *call, uint32_t want, int r, uint32
 static bool agree(const struct seccomp_data *call, void *context)
 {
 	struct comparison *comparison = context;
-	uint32_t want = policy_eval(seccomp_default_table, seccomp_default_table_len, call);
+	uint32_t want = policy_eval(subject->rules, subject->n_rules, call);
 	uint32_t got = 0;
 	int r = bpf_run(&comparison->program, call, &got);
 
@@ -73,15 +93,15 @@ static bool agree(const struct seccomp_data *call, void *context)
 
 static void test_differential(struct corpus *corpus, uint64_t n_random)
 {
-	static uint8_t marks[seccomp_default_len];
-	struct comparison comparison = { .program = { seccomp_default, seccomp_default_len,
-		                                      marks } };
+	static uint8_t marks[BPF_MAXINSNS];
+	struct comparison comparison = { .program = { subject->code, subject->len, marks } };
 	size_t missing, sides;
 
+	memset(marks, 0, sizeof(marks));
 	tap(corpus_heads(corpus, agree, &comparison), "every number, x32, foreign architectures");
 	tap(corpus_directed(corpus, agree, &comparison), "every constant of the table, both sides");
 	missing = bpf_uncovered(&comparison.program, &sides);
-	printf("# %d instructions, %zu not run, %zu branch sides not taken\n", seccomp_default_len,
+	printf("# %u instructions, %zu not run, %zu branch sides not taken\n", subject->len,
 	       missing, sides);
 	tap(missing == 0 && sides == 0, "every instruction and branch side is covered");
 	tap(corpus_random(corpus, n_random, agree, &comparison), "random calls");
@@ -123,8 +143,7 @@ static bool mutate(struct sock_filter *insn, enum mutation mutation)
 
 static bool mutant_survives(struct corpus *corpus, const struct sock_filter *code)
 {
-	struct comparison comparison = { .program = { code, seccomp_default_len, NULL },
-		                         .quiet = true };
+	struct comparison comparison = { .program = { code, subject->len, NULL }, .quiet = true };
 
 	return corpus_heads(corpus, agree, &comparison) &&
 	       corpus_directed(corpus, agree, &comparison);
@@ -132,11 +151,11 @@ static bool mutant_survives(struct corpus *corpus, const struct sock_filter *cod
 
 static void test_mutations(struct corpus *corpus)
 {
-	struct sock_filter code[seccomp_default_len];
+	static struct sock_filter code[BPF_MAXINSNS];
 	unsigned n_mutants = 0, n_survivors = 0;
 
-	memcpy(code, seccomp_default, sizeof(code));
-	for (unsigned i = 0; i < seccomp_default_len * MUTATION_COUNT; i++) {
+	memcpy(code, subject->code, subject->len * sizeof(*code));
+	for (unsigned i = 0; i < subject->len * MUTATION_COUNT; i++) {
 		unsigned pc = i / MUTATION_COUNT, mutation = i % MUTATION_COUNT;
 
 		if (mutate(&code[pc], (enum mutation)mutation)) {
@@ -146,23 +165,16 @@ static void test_mutations(struct corpus *corpus)
 				n_survivors++;
 			}
 		}
-		code[pc] = seccomp_default[pc];
+		code[pc] = subject->code[pc];
 	}
 	printf("# %u mutants, %u survive\n", n_mutants, n_survivors);
-	tap(n_mutants > seccomp_default_len && n_survivors == 0, "each damaged program is noticed");
+	tap(n_mutants > subject->len && n_survivors == 0, "each damaged program is noticed");
 }
 
 /* ---- spot checks --------------------------------------------------------------------- */
 
-struct spot {
-	const char *name;
-	long nr;
-	uint64_t args[6];
-	uint32_t want;
-};
-
 /* clang-format off */
-static const struct spot spots[] = {
+static const struct spot default_spots[] = {
 	{"read", 0, {0}, ALLOW},
 	{"execve", 59, {0}, ALLOW},
 	{"rseq", 334, {0}, ALLOW},
@@ -282,14 +294,54 @@ static const struct spot spots[] = {
 	{"memfd_create", 319, {0, 1}, ALLOW},
 	{"memfd_create of huge pages", 319, {0, 5}, FAIL(EINVAL)},
 };
+
+static const struct spot launcher_spots[] = {
+	{"read", 0, {0}, ALLOW},
+	{"mount", 165, {0}, ALLOW},
+	{"setns", 308, {0}, ALLOW},
+	{"clone of a user namespace", 56, {0x10000011}, ALLOW},
+	{"clone traced", 56, {0x00002011}, FAIL(EPERM)},
+	{"clone untraced, with garbage", 56, {GARBAGE | 0x00800011}, FAIL(EPERM)},
+	{"chroot", 161, {0}, FAIL(EPERM)},
+	{"fspick", 433, {0}, FAIL(EPERM)},
+	{"ptrace", 101, {0}, FAIL(EPERM)},
+	{"process_vm_writev", 311, {0}, FAIL(EPERM)},
+	{"pidfd_getfd", 438, {0}, FAIL(EPERM)},
+	{"bpf", 321, {0}, FAIL(EPERM)},
+	{"perf_event_open", 298, {0}, FAIL(EPERM)},
+	{"userfaultfd", 323, {1}, FAIL(ENOSYS)},
+	{"io_uring_setup", 425, {0}, FAIL(ENOSYS)},
+	{"finit_module", 313, {0}, KILL},
+	{"kexec_load", 246, {0}, KILL},
+	{"x32 read", 0x40000000, {0}, KILL},
+	{"number after the last", 470, {0}, FAIL(ENOSYS)},
+	{"netlink", 41, {16, 3, 0}, FAIL(EAFNOSUPPORT)},
+	{"a new session keyring", 250, {1, 0}, ALLOW},
+	{"a session keyring by name", 250, {1, 4096}, FAIL(ENOSYS)},
+	{"KEYCTL_GET_KEYRING_ID", 250, {0}, FAIL(ENOSYS)},
+	{"add_key", 248, {0}, FAIL(ENOSYS)},
+	{"a filter", 317, {1, 0}, ALLOW},
+	{"a filter with a listener", 317, {1, 8}, FAIL(EPERM)},
+	{"strict mode", 317, {0, 0}, FAIL(EPERM)},
+	{"mknodat of a character device", 259, {0, 0, 020666}, ALLOW},
+	{"mknodat of a block device", 259, {0, 0, 060644}, FAIL(EPERM)},
+	{"chmod 04755", 90, {0, 04755}, FAIL(EPERM)},
+	{"TIOCSTI", 16, {0, 0x5412}, FAIL(EPERM)},
+	{"SIOCSIFFLAGS", 16, {0, 0x8914}, ALLOW},
+	{"SIOCSIFADDR", 16, {0, 0x8916}, FAIL(EPERM)},
+	{"PR_SET_MM", 157, {35}, FAIL(EPERM)},
+	{"PR_SET_PTRACER", 157, {0x59616d61}, FAIL(EPERM)},
+	{"prlimit64 of init", 302, {1}, FAIL(EPERM)},
+};
 /* clang-format on */
 
 static void test_spots(void)
 {
-	struct bpf_program program = { seccomp_default, seccomp_default_len, NULL };
+	struct bpf_program program = { subject->code, subject->len, NULL };
+	const struct spot *spots = subject->spots;
 	unsigned n_wrong = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(spots); i++) {
+	for (size_t i = 0; i < subject->n_spots; i++) {
 		struct seccomp_data call = { .nr = (int)spots[i].nr, .arch = AUDIT_ARCH_X86_64 };
 		uint32_t got = 0;
 		int r;
@@ -301,7 +353,7 @@ static void test_spots(void)
 		printf("# %s: want %#x, got %#x (%d)\n", spots[i].name, spots[i].want, got, r);
 		n_wrong++;
 	}
-	printf("# %zu spot checks\n", ARRAY_SIZE(spots));
+	printf("# %zu spot checks\n", subject->n_spots);
 	tap(n_wrong == 0, "hand-written spot checks");
 }
 
@@ -310,10 +362,10 @@ static void test_spots(void)
 static void test_kernel(void)
 {
 	struct kernel_check check = {
-		.code = seccomp_default,
-		.len = seccomp_default_len,
-		.rules = seccomp_default_table,
-		.n_rules = seccomp_default_table_len,
+		.code = subject->code,
+		.len = subject->len,
+		.rules = subject->rules,
+		.n_rules = subject->n_rules,
 	};
 
 	tap(kernel_accepts(&check), "the kernel takes the program, and getpid works under it");
@@ -337,25 +389,42 @@ static bool parse_options(int argc, char **argv, uint64_t *ret_random)
 	return errno == 0 && end != argv[2] && *end == '\0';
 }
 
-int main(int argc, char **argv)
+#define SUBJECT(name, spots)                                                                       \
+	{                                                                                          \
+		name##_name, name##_sha256, name, name##_len, name##_table, name##_table_len,      \
+			spots, ARRAY_SIZE(spots)                                                   \
+	}
+
+static int test_subject(uint64_t n_random)
 {
 	struct corpus corpus;
+
+	if (corpus_init(&corpus, subject->rules, subject->n_rules, 1) < 0) {
+		(void)fprintf(stderr, "out of memory\n");
+		return -ENOMEM;
+	}
+	printf("# filter %s, sha256 %s\n", subject->name, subject->sha256);
+	test_spots();
+	test_differential(&corpus, n_random);
+	test_mutations(&corpus);
+	test_kernel();
+	corpus_free(&corpus);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct subject subjects[] = { SUBJECT(seccomp_default, default_spots),
+		                                   SUBJECT(seccomp_launcher, launcher_spots) };
 	uint64_t n_random;
 
 	if (!parse_options(argc, argv, &n_random)) {
 		(void)fprintf(stderr, "usage: %s [--random N]\n", argv[0]);
 		return 2;
 	}
-	if (corpus_init(&corpus, seccomp_default_table, seccomp_default_table_len, 1) < 0) {
-		(void)fprintf(stderr, "out of memory\n");
-		return 1;
-	}
-	printf("# filter %s, sha256 %s\n", seccomp_default_name, seccomp_default_sha256);
-	test_spots();
-	test_differential(&corpus, n_random);
-	test_mutations(&corpus);
-	test_kernel();
-	corpus_free(&corpus);
+	for (subject = subjects; subject < subjects + ARRAY_SIZE(subjects); subject++)
+		if (test_subject(n_random) < 0)
+			return 1;
 	printf("1..%u\n", n_tests);
 	return n_failed > 0;
 }

@@ -13,6 +13,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MKFILTER = ROOT / "tools" / "mkfilter.py"
 DEFAULT = ROOT / "policies" / "seccomp" / "default.tbl"
+LAUNCHER = DEFAULT.with_name("launcher.tbl")
 MAX_KNOWN = 469  # file_setattr, the last one of Linux 6.18
 
 LD, AND, JA, JEQ, JGE, JSET, RET = 0x20, 0x54, 0x05, 0x15, 0x35, 0x45, 0x06
@@ -79,6 +80,9 @@ BAD_TABLES = {
     "high word": ("1 x\n\targ0 == 0x100000000 -> allow\n", 2, "low 32 bits"),
     "mask of 0": ("1 x\n\targ0 & 0 == 0 -> allow\n", 2, "mask of 0"),
     "value outside the mask": ("1 x\n\targ0 & 0xf == 16 -> allow\n", 2, "never equal"),
+    "base after an entry": ("0 read allow\nbase default.tbl\n", 2, "before the first entry"),
+    "no such base": ("base other.tbl\n0 read allow\n", 1, "No such file"),
+    "a table as its own base": ("base bad.tbl\n0 read allow\n", 1, "has a base itself"),
     "nothing at all": ("# only a comment\n", 1, "no entries"),
 }
 
@@ -91,6 +95,18 @@ def test_bad_table_is_refused_with_its_line(tmp_path, case):
     assert result.stderr.startswith(f"{tmp_path}/bad.tbl:{line}: ")
     assert complaint in result.stderr
     assert not (tmp_path / "out.h").exists()
+
+
+def test_entries_replace_those_of_the_base(tmp_path):
+    (tmp_path / "low.tbl").write_text("0 read allow\n1 write eperm\n2 open kill\n")
+    assert compile_text(tmp_path, "base low.tbl\n1 write\n\targ0 == 1 -> allow\n\telse -> einval\n").returncode == 0
+    program = program_of((tmp_path / "out.h").read_text())
+    assert [answer(program, nr, 1) for nr in (0, 1, 2, 3)] == [0x7FFF0000, 0x7FFF0000, 0x80000000, 0x00050026]
+    assert answer(program, 1, 2) == 0x00050016
+    # What the base does not know, or by another name, is a slip of the pen.
+    for line in ("3 close allow", "1 read allow"):
+        result = compile_text(tmp_path, "base low.tbl\n" + line + "\n")
+        assert result.returncode == 1 and "the base has no '" + line[:-6] in result.stderr, result
 
 
 def test_first_clause_that_holds_decides(tmp_path):
@@ -148,8 +164,9 @@ def test_default_table_names_every_known_number():
     assert numbers == {*range(337), *range(424, MAX_KNOWN + 1)}
 
 
-def test_default_table_agrees_with_the_system_header():
-    result = mkfilter(DEFAULT, "--check")
+@pytest.mark.parametrize("table", [DEFAULT, LAUNCHER], ids=lambda path: path.stem)
+def test_tables_agree_with_the_system_header(table):
+    result = mkfilter(table, "--check")
     assert result.returncode == 0, result.stderr
 
 
