@@ -131,7 +131,7 @@ def test_ns_09_no_ipc_objects_of_the_host(brig, box, outside):
         v = box.blocked("NS-09", key, queue)
         assert "shmget=ENOSYS" in v.detail, v
         # The namespace alone holds, too.
-        v = ablate.WeakBox(brig, "seccomp").blocked("NS-09", key, queue)
+        v = ablate.WeakBox(brig, "seccomp", "launcher_filter").blocked("NS-09", key, queue)
         assert "shmget=ENOENT" in v.detail, v
         outside.escaped("NS-09", key, queue)
 
