@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -152,6 +153,21 @@ static int spawn(int program, int sock, pid_t *ret_pid)
 	return -r;
 }
 
+/*
+ * A pool has three descriptors for each box that waits. And the kernel lets nobody pass descriptors
+ * while those of his user that are on their way are more than this, whoever sent them: an ordinary
+ * user's boxes are that user.
+ */
+static void raise_nofile(void)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur == l.rlim_max)
+		return;
+	l.rlim_cur = l.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &l);
+}
+
 int launcher_start(struct launcher *l, const char *path, struct err *err)
 {
 	CLEANUP_FD int ours = FD_NONE, theirs = FD_NONE, program = FD_NONE;
@@ -164,6 +180,7 @@ int launcher_start(struct launcher *l, const char *path, struct err *err)
 			return r;
 		path = found;
 	}
+	raise_nofile();
 	r = sock_pair(pair);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "socket pair");

@@ -410,11 +410,12 @@ static const struct {
 	                   "be traced or read" },
 	{ LAYER_DEV_NODES, "the host's nodes are bound: boxes share their inodes" },
 	{ LAYER_CG_MEMORY, "no memory cgroup: resident memory is sampled every 50 ms; memfd pages "
-	                   "that nobody maps are not seen" },
+	                   "that nobody maps and data in sockets are not seen" },
 	{ LAYER_CG_SWAP, "no memory cgroup" },
 	{ LAYER_LOCKED_MOUNTS, "made at level strict only" },
 	{ LAYER_CG_PIDS, "no pids cgroup: RLIMIT_NPROC of the box's user namespace holds" },
-	{ LAYER_CG_CPU, "no cpu cgroup: the share of the processors is not limited" },
+	{ LAYER_CG_CPU, "no cpu cgroup: the share of the processors is not limited; the time of "
+	                "children that nobody waits for is not counted" },
 };
 
 static void fill_missing(struct look *k)

@@ -158,6 +158,7 @@ int confine_fds(struct box_setup *s);
 int confine_no_new_privs(struct box_setup *s);
 int confine_landlock(struct box_setup *s);
 int confine_seccomp(struct box_setup *s);
+int confine_files(struct box_setup *s);
 /* A detached tmpfs with fresh device nodes (needs the initial user namespace). */
 int dev_make_nodes(struct err *err);
 /* Puts /dev together at `path` of the new root. */

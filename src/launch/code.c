@@ -138,6 +138,8 @@ int code_wait(struct box_setup *s, char *buf, size_t size, size_t *ret_len, int 
 	int word, r = say_ready(s);
 
 	*ret_len = 0;
+	if (r >= 0 && confine_files(s) < 0)
+		return -EPERM;
 	if (r >= 0)
 		r = sock_recv(control, buf, size, 0, &msg);
 	if (r < 0)

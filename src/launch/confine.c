@@ -193,21 +193,44 @@ int confine_maps(struct box_setup *s)
 	return r < 0 ? err_set(&s->err, ERR_SETUP, -r, "map the code's ids") : 0;
 }
 
+static int set_rlimit(struct box_setup *s, const struct plan_rlimit *l)
+{
+	struct rlimit want = { l->value, l->value }, have;
+
+	if (getrlimit((int)l->resource, &have) < 0)
+		return err_set(&s->err, ERR_SETUP, errno, "read rlimit %u", l->resource);
+	if (have.rlim_max < want.rlim_max) /* the host's own limit is tighter: keep it */
+		want.rlim_cur = want.rlim_max = have.rlim_max;
+	if (setrlimit((int)l->resource, &want) < 0)
+		return err_set(&s->err, ERR_SETUP, errno, "set rlimit %u", l->resource);
+	return 0;
+}
+
 int confine_rlimits(struct box_setup *s)
 {
-	for (size_t i = 0; i < s->plan->n_rlimits; i++) {
-		const struct plan_rlimit *l = &s->plan->rlimits[i];
-		struct rlimit want = { l->value, l->value }, have;
+	int r = 0;
 
-		if (getrlimit((int)l->resource, &have) < 0)
-			return err_set(&s->err, ERR_SETUP, errno, "read rlimit %u", l->resource);
-		if (have.rlim_max < want.rlim_max) /* the host's own limit is tighter: keep it */
-			want.rlim_cur = want.rlim_max = have.rlim_max;
-		if (setrlimit((int)l->resource, &want) < 0)
-			return err_set(&s->err, ERR_SETUP, errno, "set rlimit %u", l->resource);
-	}
+	for (size_t i = 0; i < s->plan->n_rlimits && r >= 0; i++)
+		if (s->plan->rlimits[i].resource != RLIMIT_NOFILE)
+			r = set_rlimit(s, &s->plan->rlimits[i]);
 	(void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
-	return 0;
+	return r;
+}
+
+/*
+ * When the last descriptor is sent: what other boxes of an ordinary user have on their way counts
+ * against this limit of ours.
+ */
+int confine_files(struct box_setup *s)
+{
+	int r = 0;
+
+	if (!(s->layers & LAYER_BIT(RLIMITS)))
+		return 0;
+	for (size_t i = 0; i < s->plan->n_rlimits && r >= 0; i++)
+		if (s->plan->rlimits[i].resource == RLIMIT_NOFILE)
+			r = set_rlimit(s, &s->plan->rlimits[i]);
+	return r;
 }
 
 /* The capabilities themselves are still needed. */

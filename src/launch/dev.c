@@ -18,6 +18,8 @@
 #include "launch/box.h"
 #include "sys/syscalls.h"
 
+#define TERMINALS "32" /* of one box */
+
 static const struct {
 	const char *name;
 	unsigned major, minor;
@@ -87,7 +89,9 @@ static int bind_node(int dir, size_t i)
 		return -errno;
 	if (!S_ISCHR(st.st_mode) || st.st_rdev != makedev(nodes[i].major, nodes[i].minor))
 		return -ENODEV;
-	r = sys_mount_setattr(tree, "", AT_EMPTY_PATH, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+	/* Read-only: data goes through all the same, but its times stay. */
+	r = sys_mount_setattr(tree, "", AT_EMPTY_PATH,
+	                      MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY);
 	if (r < 0)
 		return r;
 	target = openat(dir, nodes[i].name, O_CREAT | O_EXCL | O_RDONLY | O_CLOEXEC, 0444);
@@ -117,6 +121,8 @@ static int mount_pts(struct box_setup *s, const char *path)
 		r = sys_fsconfig_string(fs, "ptmxmode", "0666");
 	if (r >= 0)
 		r = sys_fsconfig_string(fs, "mode", "0620");
+	if (r >= 0) /* all boxes draw on one number, kernel.pty.max */
+		r = sys_fsconfig_string(fs, "max", TERMINALS);
 	if (r >= 0)
 		r = sys_fsconfig_create(fs);
 	if (r >= 0)

@@ -25,6 +25,10 @@
 #include "sys/spread.h"
 #include "sys/syscalls.h"
 
+#define NO_DOMAIN         "(none)" /* as the kernel begins */
+#define INOTIFY_INSTANCES "8"
+#define INOTIFY_WATCHES   "4096"
+
 static int wait_for_release(struct box_setup *s)
 {
 	char c;
@@ -114,6 +118,9 @@ static int set_hostname(struct box_setup *s)
 		return 0;
 	if (sethostname(s->plan->hostname, strlen(s->plan->hostname)) < 0)
 		return err_set(&s->err, ERR_SETUP, errno, "set the host name");
+	/* The namespace began as a copy of the host's, its NIS domain too. */
+	if (setdomainname(NO_DOMAIN, strlen(NO_DOMAIN)) < 0)
+		return err_set(&s->err, ERR_SETUP, errno, "set the domain name");
 	return 0;
 }
 
@@ -136,6 +143,22 @@ static int lock_namespaces(struct box_setup *s)
 			return err_set(&s->err, ERR_SETUP, -r, "write %s", files[i]);
 	}
 	return 0;
+}
+
+/*
+ * The kernel counts inotify for the one who made the user namespace, too: the launcher's user, who
+ * has 128 instances for everything that he runs.
+ */
+static int bound_inotify(struct box_setup *s)
+{
+	int r;
+
+	if (!(s->plan->layers & LAYER_BIT(USER_NS))) /* the host's files, then */
+		return 0;
+	r = file_write(s->sysctl_fd, "max_inotify_instances", INOTIFY_INSTANCES);
+	if (r >= 0)
+		r = file_write(s->sysctl_fd, "max_inotify_watches", INOTIFY_WATCHES);
+	return r < 0 ? err_set(&s->err, ERR_SETUP, -r, "bound inotify") : 0;
 }
 
 /* By us, for the code's process has more to do than we. */
@@ -213,6 +236,7 @@ static const struct step steps[] = {
 	{ "call_code", call_code, 0 },
 	{ "loopback", loopback, LAYER_BIT(NETWORK) },
 	{ "namespace_lock", lock_namespaces, LAYER_BIT(NS_LOCK) },
+	{ "inotify", bound_inotify, 0 },
 };
 
 /*

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -310,17 +309,6 @@ int pool_add_shape(struct pool *p, const struct pool_shape *config, size_t *ret,
 	return s->asked ? 0 : -EIO;
 }
 
-/* Three descriptors for each box that waits. */
-static void raise_nofile(void)
-{
-	struct rlimit l;
-
-	if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur == l.rlim_max)
-		return;
-	l.rlim_cur = l.rlim_max;
-	(void)setrlimit(RLIMIT_NOFILE, &l);
-}
-
 static int open_with(struct pool *p, const struct pool_config *config, struct err *err)
 {
 	size_t index;
@@ -333,7 +321,6 @@ static int open_with(struct pool *p, const struct pool_config *config, struct er
 		return err_set(err, ERR_INTERNAL, ENOMEM, "a pool");
 	for (unsigned i = 0; i < p->boxes_max; i++)
 		p->free[p->n_free++] = p->boxes_max - 1 - i;
-	raise_nofile();
 	r = launcher_start(&p->launcher, config->launcher, err);
 	if (r < 0)
 		return r;

@@ -2,7 +2,8 @@
 
 /*
  * The image `host`: /usr of this machine, read-only, with /bin, /lib and so on as the distribution
- * has them, and an /etc of our own. Never /root, /home, /var, /run, /srv, /opt or any socket.
+ * has them, and an /etc of our own. Never /root, /home, /var, /run, /srv, /opt or any socket: a
+ * read-only mount does not keep anybody from connecting to one, so those below /usr are masked.
  */
 
 #include <errno.h>
@@ -82,6 +83,60 @@ static int add_etc(struct plan *p, struct err *err)
 	return r < 0 ? r : plan_add_rule(p, "/etc", PLAN_ACCESS_READ, err);
 }
 
+static bool is_below_image(const char *path)
+{
+	if (str_has_prefix(path, "/usr/"))
+		return true;
+	for (size_t i = 0; i < ELEMENTSOF(top_dirs); i++)
+		if (str_has_prefix(path, top_dirs[i]) && path[strlen(top_dirs[i])] == '/')
+			return true;
+	return false;
+}
+
+/* Connections are listed by the same name as the socket that took them. */
+static bool has_mask(const struct plan *p, const char *path)
+{
+	for (size_t i = 0; i < p->n_fs; i++)
+		if (p->fs[i].kind == FS_OP_MASK && streq(p->fs[i].path, path))
+			return true;
+	return false;
+}
+
+static int mask_socket(struct arena *a, struct plan *p, const char *path, struct err *err)
+{
+	struct fs_op op = { .kind = FS_OP_MASK, .mode = S_IFSOCK };
+	char real[PATH_MAX];
+	struct stat st;
+
+	if (!realpath(path, real) || !is_below_image(real) || lstat(real, &st) < 0 ||
+	    !S_ISSOCK(st.st_mode) || has_mask(p, real))
+		return 0;
+	op.path = arena_dup(a, real, strlen(real));
+	if (!op.path)
+		return err_set(err, ERR_LIMIT, ENOMEM, "memory of the request");
+	return plan_add_fs(p, op, err);
+}
+
+/* Those that this machine listens on now, as far as they were given a whole path. */
+static int mask_sockets(struct arena *a, struct plan *p, struct err *err)
+{
+	FILE *f = fopen("/proc/net/unix", "re");
+	char line[256]; /* a path has 108 bytes at most */
+	int r = 0;
+
+	if (!f)
+		return errno == ENOENT ? 0 : err_set(err, ERR_IO, errno, "read /proc/net/unix");
+	while (r >= 0 && fgets(line, sizeof(line), f)) {
+		char *path = strchr(line, '/');
+
+		line[strcspn(line, "\n")] = '\0';
+		if (path && is_below_image(path))
+			r = mask_socket(a, p, path, err);
+	}
+	(void)fclose(f);
+	return r;
+}
+
 static int host_add(struct arena *a, struct plan *p, struct err *err)
 {
 	int r = plan_add_fs(
@@ -91,6 +146,8 @@ static int host_add(struct arena *a, struct plan *p, struct err *err)
 		r = plan_add_rule(p, "/usr", PLAN_ACCESS_READ_EXEC, err);
 	for (size_t i = 0; i < ELEMENTSOF(top_dirs) && r >= 0; i++)
 		r = add_top_dir(a, p, top_dirs[i], err);
+	if (r >= 0)
+		r = mask_sockets(a, p, err);
 	return r < 0 ? r : add_etc(p, err);
 }
 
@@ -99,14 +156,7 @@ static bool in_view(const char *path)
 {
 	char real[PATH_MAX];
 
-	if (access(path, X_OK) < 0 || !realpath(path, real))
-		return false;
-	if (str_has_prefix(real, "/usr/"))
-		return true;
-	for (size_t i = 0; i < ELEMENTSOF(top_dirs); i++)
-		if (str_has_prefix(real, top_dirs[i]) && real[strlen(top_dirs[i])] == '/')
-			return true;
-	return false;
+	return access(path, X_OK) == 0 && realpath(path, real) && is_below_image(real);
 }
 
 static int host_find(const char *program, const char **ret_path)

@@ -9,6 +9,9 @@
 #define PERIOD_US                                                                                  \
 	100000 /* the kernel's default; 0.01 processors are then 1 ms, the least it takes */
 
+#define SOCKETS_SHARE 16        /* of the memory, for socket buffers beside it */
+#define SOCKETS_LEAST (1 * MIB) /* a few connections in full speed */
+
 static int set_memory(struct cgroup *cg, uint64_t bytes)
 {
 	int dir = cgroup_dir(cg, CGROUP_MEMORY);
@@ -21,7 +24,9 @@ static int set_memory(struct cgroup *cg, uint64_t bytes)
 	cg->swap_off = r == 0 || cgroup_host_swapless();
 	if (!cg->swap_off)
 		(void)cgroup_write(dir, "memory.swappiness", 0);
-	return 0;
+	/* Buffers of TCP and UDP are not in the first. Who comes to this limit waits. */
+	return cgroup_write(dir, "memory.kmem.tcp.limit_in_bytes",
+	                    MAX2(bytes / SOCKETS_SHARE, SOCKETS_LEAST));
 }
 
 static int set_limits(struct cgroup *cg, const struct cgroup_limits *l, struct err *err)
@@ -31,7 +36,7 @@ static int set_limits(struct cgroup *cg, const struct cgroup_limits *l, struct e
 	if (cgroup_dir(cg, CGROUP_MEMORY) >= 0) {
 		r = set_memory(cg, l->memory_bytes);
 		if (r < 0)
-			return err_set(err, ERR_SETUP, -r, "set memory.limit_in_bytes");
+			return err_set(err, ERR_SETUP, -r, "set the limits of memory");
 	}
 	if (cgroup_dir(cg, CGROUP_PIDS) >= 0) {
 		r = cgroup_write(cgroup_dir(cg, CGROUP_PIDS), "pids.max", l->pids);

@@ -109,11 +109,12 @@ static void probe_core_pattern(struct probe_ctx *c)
 
 	if (r < 0) {
 		probe_set(c, PROBE_CORE_PATTERN, PROBE_WARN, "core_pattern: %s", strerror(-r));
-	} else if (text[0] == '|') {
-		probe_set(c, PROBE_CORE_PATTERN, PROBE_WARN, "piped to %s", text + 1);
+	} else if (text[0] == '|' || text[0] == '@') {
+		probe_set(c, PROBE_CORE_PATTERN, PROBE_WARN,
+		          text[0] == '|' ? "piped to %s" : "sent to the socket %s", text + 1);
 		probe_remedy(c, PROBE_CORE_PATTERN, "sysctl -w kernel.core_pattern=core");
 	} else {
-		probe_set(c, PROBE_CORE_PATTERN, PROBE_OK, "no pipe: core_pattern = %s", text);
+		probe_set(c, PROBE_CORE_PATTERN, PROBE_OK, "a file: core_pattern = %s", text);
 	}
 }
 

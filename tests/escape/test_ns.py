@@ -144,6 +144,16 @@ def test_ns_10_the_host_name_stays(box, outside, host):
     assert socket.gethostname() == before
 
 
+@pytest.mark.needs_root
+def test_ns_10_the_domain_name_stays_outside(brig, host):
+    """Of whoever starts brig: here in a namespace with a name that is worth something."""
+    named = ["unshare", "-u", "--", "sh", "-c", 'printf %s "$0" >/proc/sys/kernel/domainname && exec "$@"', "corp.test"]
+    look = "cat /proc/sys/kernel/domainname"
+    assert subprocess.run(named + ["sh", "-c", look], stdout=subprocess.PIPE, check=True).stdout == b"corp.test\n"
+    run = brig.run_argv(named + brig.argv("shell", "-c", look))
+    assert run.stdout == "(none)\n", run
+
+
 def test_ns_11_no_cgroup_file_system(box, outside):
     box.blocked("NS-11")
     outside.escaped("NS-11")

@@ -206,6 +206,43 @@ def test_rs03_kernel_objects(box, outside, kind, count):
     box.blocked("RS-03", kind, count, options=["--open-files", 64])
 
 
+@pytest.mark.parametrize("probe_id, kind, count", [("RS-03", "inotify", 20), ("RS-22", "ptmx", 60)])
+def test_rs03_what_the_kernel_counts_for_all(box, outside, probe_id, kind, count):
+    """Numbers that boxes share with each other, or with whoever started brig: a box has a few, not the
+    rest."""
+    outside.escaped(probe_id, kind, count)
+    box.blocked(probe_id, kind, count)
+
+
+IN_FLIGHT = """
+import array, os, socket, sys, time
+pairs, some = [], array.array("i", [0] * 250)
+
+def send(fds):
+    pairs.append(socket.socketpair())
+    pairs[-1][0].sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+
+try:
+    for i in range(int(sys.argv[1])):
+        send(some)
+except OSError as error:
+    print(error.strerror, flush=True)
+time.sleep(float(sys.argv[2]))
+"""
+
+
+def test_rs03_descriptors_on_their_way(brig):
+    """The kernel counts them for each user. An ordinary user's boxes are one user, and so is his brig."""
+    few = brig.prefix + ["prlimit", "--nofile=1024:"]
+    with subprocess.Popen(brig.argv("python", "-c", IN_FLIGHT, options=["--timeout", "4s"]) + ["--", "9", "3"],
+                          stdout=subprocess.DEVNULL) as abuser:
+        time.sleep(1)
+        control = subprocess.run(few + ["/usr/bin/python3", "-c", IN_FLIGHT, "1", "0"], stdout=subprocess.PIPE, check=True)
+        assert bool(control.stdout) == (brig.mode == "user"), control
+        run = brig.run_argv(few + brig.argv("python", "-c", "print(1)")[len(brig.prefix):])
+        assert run.stdout == "1\n" and abuser.poll() is None, run
+
+
 def test_rs04_no_swap(brig, host):
     """The memory a box can have includes swap. This host's own group has no such bound."""
     def bounds(pid):
@@ -586,6 +623,53 @@ def test_rs25_traffic_stays_inside(brig, box, host, outside, kind, count):
     assert waiting() - before < 500, "the box's connections are on the host"
     with abuse(brig, host, "RS-25", kind, 10 * count, limit=ABUSE):
         neighbour(brig)
+
+
+FILL_SOCKETS = """
+import socket, sys
+kept = []
+
+def fill(sock):
+    sock.setblocking(False)
+    try:
+        while True:
+            sock.send(b"x" * 1400)
+    except OSError:
+        kept.append(sock)
+
+server = socket.socket()
+server.bind(("127.0.0.1", 0))
+server.listen(300)
+for i in range(60):
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
+    sock.connect(server.getsockname())
+    kept.append(server.accept()[0])
+    fill(sock)
+for i in range(400):
+    end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    end.bind(("127.0.0.1", 0))
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.connect(end.getsockname())
+    kept += [end, sock]
+    for j in range(300):
+        sock.send(b"x" * 1400)
+with open("/proc/net/sockstat") as f:
+    pages = [int(line.split()[-1]) for line in f if line.startswith(("TCP:", "UDP:"))]
+print(sum(pages) * 4096 >> 20)
+"""
+
+
+def test_rs25_socket_buffers_are_memory_of_the_box(brig):
+    """The kernel's counters are the host's, so others may add to them."""
+    control = subprocess.run(["/usr/bin/python3", "-c", FILL_SOCKETS], stdout=subprocess.PIPE, check=True)
+    assert int(control.stdout) > 150
+    run = brig.run("python", FILL_SOCKETS, options=["--memory", "64M"])
+    if brig.mode == "user":
+        assert "sockets" in run.layers["memory_limit"]["detail"], run
+        return
+    assert run.state == "oom" or (run.state == "finished" and int(run.stdout) < 64), run
 
 
 def test_rs26_no_proxy(box, outside, canaries):

@@ -295,3 +295,12 @@ def test_deny_syscall_denies_what_it_says_and_nothing_else():
                           "except OSError as error:\n    print(error.errno)"],
                          stdout=subprocess.PIPE, check=True).stdout
     assert json.loads(out) == 5
+
+
+@pytest.mark.parametrize("pattern, state", [("core", "ok"), ("|/usr/bin/handler", "warn"), ("@/run/handler", "warn")])
+@pytest.mark.needs_root
+def test_who_gets_core_dumps(tmp_path, pattern, state):
+    fake = tmp_path / "core_pattern"
+    fake.write_text(pattern + "\n")
+    report = changed("mount --bind %s /proc/sys/kernel/core_pattern" % fake)
+    assert report.state("core_pattern") == state, report.items["core_pattern"]

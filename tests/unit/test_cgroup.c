@@ -115,7 +115,8 @@ static const char *const v2_files[] = {
 	"cpu.max",    "cgroup.kill",     "cgroup.procs",     "cgroup.max.descendants"
 };
 static const char *const v1_memory[] = { "memory.limit_in_bytes", "memory.memsw.limit_in_bytes",
-	                                 "memory.swappiness", "cgroup.procs" };
+	                                 "memory.swappiness", "memory.kmem.tcp.limit_in_bytes",
+	                                 "cgroup.procs" };
 static const char *const v1_pids[] = { "pids.max", "cgroup.procs" };
 static const char *const v1_cpu[] = { "cpu.cfs_period_us", "cpu.cfs_quota_us", "cgroup.procs" };
 
@@ -178,6 +179,7 @@ Test(cgroup, v1_limits_are_written)
 	cr_assert(cgroup_ops_v1.set_limits(&cg, &limits, &err) == 0, "%s", err.msg);
 	cr_expect_str_eq(content("memory/memory.limit_in_bytes"), "67108864");
 	cr_expect_str_eq(content("memory/memory.memsw.limit_in_bytes"), "67108864");
+	cr_expect_str_eq(content("memory/memory.kmem.tcp.limit_in_bytes"), "4194304");
 	cr_expect_str_eq(content("memory/memory.swappiness"), "");
 	cr_expect_str_eq(content("pids/pids.max"), "17");
 	cr_expect_str_eq(content("cpu/cpu.cfs_period_us"), "");
@@ -272,6 +274,7 @@ Test(cgroup, v1_missing_files)
 		{ CGROUP_MEMORY, "memory.limit_in_bytes", true, false },
 		{ CGROUP_MEMORY, "memory.memsw.limit_in_bytes", false, false },
 		{ CGROUP_MEMORY, "memory.swappiness", false, true },
+		{ CGROUP_MEMORY, "memory.kmem.tcp.limit_in_bytes", true, false },
 		{ CGROUP_PIDS, "pids.max", true, false },
 		{ CGROUP_CPU, "cpu.cfs_period_us", false, true },
 		{ CGROUP_CPU, "cpu.cfs_quota_us", true, false },
