@@ -126,7 +126,8 @@ static bool groups_are_own(const struct look *k)
 	return ids_are(k->text, "Gid", st->host_code_uid) && value_is(k->text, "Groups", "");
 }
 
-static long own_filters; /* that we have ourselves, so our launcher and its boxes do */
+/* That we have ourselves, so our launcher and its boxes do. -2: not looked at, and like none. */
+static long own_filters = -2;
 
 /* How many filters a process has; -1 where the kernel does not tell (before 5.9). */
 static long filters_in(const char *status)

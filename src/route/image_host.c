@@ -133,6 +133,8 @@ static int mask_sockets(struct arena *a, struct plan *p, struct err *err)
 		if (path && is_below_image(path))
 			r = mask_socket(a, p, path, err);
 	}
+	if (r >= 0 && ferror(f))
+		r = err_set(err, ERR_IO, errno, "read /proc/net/unix");
 	(void)fclose(f);
 	return r;
 }
