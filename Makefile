@@ -30,7 +30,8 @@ export PYTHONDONTWRITEBYTECODE := 1
 export BRIG       ?= $(CURDIR)/$(OUT)/bin/brig
 export BRIG_BUILD ?= $(CURDIR)/$(BUILD)
 
-.PHONY: build demo check bench fuzz format install ablate soak fault-full check-vm clean help
+.PHONY: build demo check bench fuzz format install ablate soak fault-full check-vm clean distclean
+.PHONY: help
 .PHONY: test-deps unit-tests
 
 build: ## compile into build/, stage into out/ (the default)
@@ -135,8 +136,11 @@ install: ## copy the staged files to DESTDIR/PREFIX (/usr/local)
 		echo "$$to"; \
 	done
 
-clean: ## remove every build folder and staged install
-	rm -rf build build-* out out-*
+clean: ## remove every build folder and staged install, not what was fetched
+	rm -rf build $(filter-out build-deps,$(wildcard build-*)) out out-*
+
+distclean: clean ## the same and build-deps/, which the next build fetches again
+	rm -rf build-deps
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14

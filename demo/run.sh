@@ -309,4 +309,5 @@ if [ "$wrong" -ne 0 ]; then
 	say "demo: $wrong steps did NOT go as they should"
 	exit 1
 fi
-say "demo: all as it should be. Your turn: $brig run python -c 'print(1)'"
+say "demo: all as it should be. Your turn:"
+say "   $(printf '%q ' "$brig" run "${level[@]}" python -c)'print(1)'"

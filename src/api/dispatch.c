@@ -278,7 +278,7 @@ static void refusal(void *data, unsigned status, struct buf *ret_body)
 
 const struct http_handler api_handler = { begin, whole, gone, refusal, NULL };
 
-bool query_u64(struct call *c, const char *name, uint64_t max, uint64_t *ret)
+static bool query_from(struct call *c, const char *name, uint64_t min, uint64_t max, uint64_t *ret)
 {
 	char text[32];
 	uint64_t n;
@@ -286,13 +286,23 @@ bool query_u64(struct call *c, const char *name, uint64_t max, uint64_t *ret)
 
 	if (r == 0)
 		return true;
-	if (r < 0 || parse_u64(text, &n) < 0 || n > max) {
-		answer_error(c, ERR_INVALID, NULL, "%s: must be a number from 0 to %llu", name,
-		             (unsigned long long)max);
+	if (r < 0 || parse_u64(text, &n) < 0 || n < min || n > max) {
+		answer_error(c, ERR_INVALID, NULL, "%s: must be a number from %llu to %llu", name,
+		             (unsigned long long)min, (unsigned long long)max);
 		return false;
 	}
 	*ret = n;
 	return true;
+}
+
+bool query_u64(struct call *c, const char *name, uint64_t max, uint64_t *ret)
+{
+	return query_from(c, name, 0, max, ret);
+}
+
+bool query_limit(struct call *c, uint64_t max, uint64_t *ret)
+{
+	return query_from(c, "limit", 1, max, ret);
 }
 
 bool query_text(struct call *c, const char *name, char *ret, size_t n)

@@ -170,6 +170,8 @@ extern const struct http_handler api_handler;
 bool call_may(const struct call *c, uint32_t scopes); /* has one of these */
 /* Query parameters: false when the call has been answered with what is wrong. */
 bool query_u64(struct call *c, const char *name, uint64_t max, uint64_t *ret);
+/* "limit" of a list, from 1. */
+bool query_limit(struct call *c, uint64_t max, uint64_t *ret);
 bool query_text(struct call *c, const char *name, char *ret, size_t n);
 bool query_bool(struct call *c, const char *name, bool *ret);
 

@@ -421,7 +421,7 @@ void route_list(struct api *api, struct call *c)
 	struct err err = { 0 };
 	int rows;
 
-	if (!query_u64(c, "limit", LIST_MAX, &l.limit) ||
+	if (!query_limit(c, LIST_MAX, &l.limit) ||
 	    !query_u64(c, "after", UINT64_MAX / 2, &l.before_us) ||
 	    !query_text(c, "state", l.state, sizeof(l.state)))
 		return;
@@ -429,7 +429,6 @@ void route_list(struct api *api, struct call *c)
 		answer_error(c, ERR_INVALID, NULL, "state: is not known");
 		return;
 	}
-	l.limit = l.limit ? l.limit : 1;
 	l.at = api->ex.newest;
 	buf_puts(&l.out, "{\"executions\":[");
 	rows = kept_each(api->pl, l.before_us, KEPT_LIST_MAX, list_kept, &l, &err);

@@ -42,13 +42,12 @@ static bool take_filter(struct call *c, struct words *w, struct ledger_filter *f
 	    !query_text(c, "kind", w->kind, sizeof(w->kind)) ||
 	    !query_text(c, "name", w->name, sizeof(w->name)) ||
 	    !query_u64(c, "after", UINT64_MAX / 2, &f->after_seq) ||
-	    !query_u64(c, "limit", ROWS_MAX, &f->limit))
+	    !query_limit(c, ROWS_MAX, &f->limit))
 		return false;
 	f->job = *w->job ? w->job : NULL;
 	f->session = *w->session ? w->session : NULL;
 	f->kind = *w->kind ? w->kind : NULL;
 	f->name = *w->name ? w->name : NULL;
-	f->limit = f->limit ? f->limit : 1;
 	return true;
 }
 

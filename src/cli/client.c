@@ -176,6 +176,12 @@ static int check_owner(const struct client *c, struct err *err)
 	                  c->where);
 }
 
+/* A place that is closed to us is somebody else's: what su leaves in the environment. */
+static bool is_nobody(int r)
+{
+	return r == -ENOENT || r == -ECONNREFUSED || r == -ENOTDIR || r == -EACCES;
+}
+
 static int try_default(struct client *c, struct err *err)
 {
 	char path[SOCKET_PATH_SIZE];
@@ -186,7 +192,7 @@ static int try_default(struct client *c, struct err *err)
 	r = set_unix(c, path, path, err);
 	if (r >= 0)
 		r = wire_connect(c, err);
-	if (r == -ENOENT || r == -ECONNREFUSED || r == -ENOTDIR) {
+	if (is_nobody(r)) {
 		*err = (struct err){ 0 };
 		c->kind = CLIENT_NONE;
 		return 0;

@@ -49,7 +49,8 @@ static const char approvals_help[] =
 	"\n"
 	"Exit status: 0; 1 when the answer was refused (too late, answered already, not "
 	"permitted);\n"
-	"2 for wrong usage; 125 when brig failed.\n";
+	"2 for wrong usage or an unknown ID; 125 when brig failed; 126 when the token does not "
+	"count.\n";
 
 struct options {
 	const char *verb, *id, *state_dir, *host, *reason, *digest, *edit, *for_time;
@@ -322,6 +323,16 @@ static int run(struct options *o, size_t verb, struct err *err)
 	return r;
 }
 
+static int exit_status(enum err_code code)
+{
+	if (code == ERR_CONFLICT || code == ERR_EXPIRED || code == ERR_DENIED ||
+	    code == ERR_FORBIDDEN)
+		return 1;
+	if (code == ERR_INVALID || code == ERR_NOT_FOUND)
+		return 2;
+	return code == ERR_UNAUTHORIZED ? 126 : 125;
+}
+
 int cmd_approvals(int argc, char **argv)
 {
 	struct options o = { 0 };
@@ -341,7 +352,5 @@ int cmd_approvals(int argc, char **argv)
 	if (r >= 0)
 		return 0;
 	complain(&err);
-	if (err.code == ERR_CONFLICT || err.code == ERR_EXPIRED || err.code == ERR_DENIED)
-		return 1;
-	return err.code == ERR_INVALID || err.code == ERR_NOT_FOUND ? 2 : 125;
+	return exit_status(err.code);
 }

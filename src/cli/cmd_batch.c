@@ -32,7 +32,7 @@
 static const char batch_help[] =
 	"Usage: brig batch [OPTIONS] [FILE]\n"
 	"\n"
-	"Reads one request per line (JSON, as in brig-request; from FILE or standard input) and\n"
+	"Reads one request per line (JSON, see brig(1); from FILE or standard input) and\n"
 	"writes one result per line, in the same order, from warm boxes of its own: no daemon is "
 	"asked.\n"
 	"\n"

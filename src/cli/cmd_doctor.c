@@ -6,6 +6,7 @@
  * on. A layer can be had when none of them is missing.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/cmd.h"
+#include "exec/launcher.h"
 #include "model/layer.h"
 #include "sys/probe.h"
 
@@ -26,10 +28,14 @@
 #define EXIT_USAGE   2
 #define EXIT_BROKEN  125
 
+/* What the probes find, and behind it what is ours. */
+#define ITEM_LAUNCHER PROBE_COUNT
+#define ITEM_COUNT    (PROBE_COUNT + 1)
+
 /* Without these there is no box at any level. */
 #define ALWAYS                                                                                     \
 	(PROBE_BIT(USERNS) | PROBE_BIT(PIDFD) | PROBE_BIT(CLOSE_RANGE) | PROBE_BIT(OPENAT2) |      \
-	 PROBE_BIT(MOUNT_API))
+	 PROBE_BIT(MOUNT_API) | UINT64_C(1) << ITEM_LAUNCHER)
 
 static const uint64_t layer_needs[LAYER_COUNT] = {
 	[LAYER_USER_NS] = PROBE_BIT(USERNS),
@@ -61,7 +67,7 @@ static const uint64_t layer_needs[LAYER_COUNT] = {
 	[LAYER_CG_CPU] = PROBE_BIT(CG_CPU),
 };
 
-_Static_assert(PROBE_COUNT <= 64, "PROBE_BIT must fit a uint64_t");
+_Static_assert(ITEM_COUNT <= 64, "the bit of an item must fit a uint64_t");
 
 static const char help[] =
 	"usage: brig doctor [--json] [--level LEVEL]\n"
@@ -78,21 +84,51 @@ static const char help[] =
 	"NO_COLOR in the environment, or output that is not a terminal, turns colours off.\n";
 
 struct doctor {
-	struct probe_report report;
+	struct probe_item items[ITEM_COUNT];
 	uint32_t layers;  /* that this host can give */
 	enum level level; /* the best; LEVEL_COUNT when none */
 	bool colour;
 };
 
+static void look_for_launcher(struct probe_item *ret)
+{
+	char path[PATH_MAX];
+	struct err err = { 0 };
+
+	*ret = (struct probe_item){ .id = "launcher",
+		                    .group = "brig",
+		                    .title = "brig-launch",
+		                    .cost = "no box can be built: it is the program that does" };
+	if (launcher_find(path, sizeof(path), &err) >= 0) {
+		ret->state = PROBE_OK;
+		(void)snprintf(ret->found, sizeof(ret->found), "%.119s", path);
+		return;
+	}
+	(void)snprintf(ret->found, sizeof(ret->found), "%.119s", err.msg);
+	(void)snprintf(ret->remedy, sizeof(ret->remedy), "%s", err.remedy);
+}
+
+static int look(struct probe_item ret[ITEM_COUNT])
+{
+	struct probe_report report;
+	int r = probe_host(&report);
+
+	if (r < 0)
+		return r;
+	memcpy(ret, report.items, sizeof(report.items));
+	look_for_launcher(&ret[ITEM_LAUNCHER]);
+	return 0;
+}
+
 /* ---- levels ---- */
 
-static uint32_t layers_given(const struct probe_report *report)
+static uint32_t layers_given(const struct probe_item items[ITEM_COUNT])
 {
 	uint64_t missing = 0;
 	uint32_t given = 0;
 
-	for (unsigned i = 0; i < PROBE_COUNT; i++)
-		if (report->items[i].state == PROBE_MISSING)
+	for (unsigned i = 0; i < ITEM_COUNT; i++)
+		if (items[i].state == PROBE_MISSING)
 			missing |= UINT64_C(1) << i;
 	if (missing & ALWAYS)
 		return 0;
@@ -172,16 +208,16 @@ static void put_table(struct buf *b, const struct doctor *d)
 	struct utsname host;
 	int width = 0;
 
-	for (unsigned i = 0; i < PROBE_COUNT; i++) {
-		int n = (int)strlen(d->report.items[i].title);
+	for (unsigned i = 0; i < ITEM_COUNT; i++) {
+		int n = (int)strlen(d->items[i].title);
 
 		width = n > width ? n : width;
 	}
 	if (uname(&host) == 0)
 		buf_printf(b, "%.60s %.60s on %.60s, as uid %u\n", host.sysname, host.release,
 		           host.machine, (unsigned)geteuid());
-	for (unsigned i = 0; i < PROBE_COUNT; i++) {
-		const struct probe_item *item = &d->report.items[i];
+	for (unsigned i = 0; i < ITEM_COUNT; i++) {
+		const struct probe_item *item = &d->items[i];
 
 		if (!streq(group, item->group)) {
 			group = item->group;
@@ -245,8 +281,8 @@ static void put_json(struct buf *b, const struct doctor *d)
 	           meets(d, LEVEL_STRICT) ? "true" : "false");
 	put_json_layers(b, LAYERS_ALL & ~d->layers);
 	buf_puts(b, ",\"items\":[");
-	for (unsigned i = 0; i < PROBE_COUNT; i++) {
-		const struct probe_item *item = &d->report.items[i];
+	for (unsigned i = 0; i < ITEM_COUNT; i++) {
+		const struct probe_item *item = &d->items[i];
 
 		buf_puts(b, i ? ",{" : "{");
 		put_key(b, "id", item->id);
@@ -337,10 +373,10 @@ int cmd_doctor(int argc, char **argv)
 			return usage("not a level", name);
 	}
 
-	r = probe_host(&d.report);
+	r = look(d.items);
 	if (r < 0)
 		return broken("cannot start a process to look with", r);
-	d.layers = layers_given(&d.report);
+	d.layers = layers_given(d.items);
 	d.level = layers_level(d.layers);
 	d.colour = !json && wants_colour();
 	if (json)

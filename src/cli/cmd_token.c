@@ -40,7 +40,7 @@ static const char token_help[] =
 	"  --rate N         at most N runs per second; twice as many in a burst\n"
 	"  --concurrent N   at most N runs at a time\n"
 	"  --bytes-per-minute SIZE\n"
-	"                   at most so much in requests (64M)\n"
+	"                   at most so much in requests, like 64M\n"
 	"  --state-dir DIR  where the tokens are: the daemon's\n"
 	"  --json           for programs\n"
 	"  -h, --help       this text\n"

@@ -62,20 +62,44 @@ static int show(struct prompt *p, const struct desk *d, bool all, struct err *er
 	return 0;
 }
 
+/* Where somebody else than the asker answers, if there is one. */
+static void tell_of_others(int fd, const struct desk *d, const struct approval *a)
+{
+	char options[PLACE_SIZE];
+
+	desk_options(d, options, sizeof(options));
+	if (d->ledger && asker_is_root(a->asker))
+		(void)dprintf(fd,
+		              "brig: the policy wants somebody else to answer, and for root nobody "
+		              "else can allow it on this machine\n"
+		              "      a policy with \"self: true\" lets the asker answer\n");
+	else
+		(void)dprintf(fd, "brig: the policy wants somebody else to answer, %s %s\n",
+		              d->ledger ? "as root with" : "who may, with", options);
+}
+
+static void tell_where(int fd, const struct desk *d, const struct approval *a)
+{
+	char time[TIME_TEXT_SIZE];
+
+	time_text(a->expires_us, time);
+	if (!a->self)
+		tell_of_others(fd, d, a);
+	(void)dprintf(fd,
+	              "brig: approval %s waits for an answer until %s\n"
+	              "      brig approvals show %s; brig approvals allow|deny %s\n",
+	              a->id, time, a->id, a->id);
+}
+
 int prompt_ask_at(struct channel *c, const struct desk *d, const struct approval *a,
                   struct err *err)
 {
 	struct prompt *p = (struct prompt *)c;
-	char options[PLACE_SIZE];
 
 	if (*p->asked.id)
 		return -EBUSY; /* one at a time; others are answered elsewhere */
 	if (!a->self) {
-		desk_options(d, options, sizeof(options));
-		(void)dprintf(p->tty,
-		              "brig: approval %s waits; the policy wants somebody else to answer,\n"
-		              "      %s: brig approvals allow %s %s\n",
-		              a->id, d->ledger ? "as root" : "who may", a->id, options);
+		tell_where(p->tty, d, a);
 		return 0;
 	}
 	p->asked = *a;
@@ -180,18 +204,7 @@ static const struct channel_ops ops = { "terminal", prompt_ask, prompt_turn, pro
 /* Without a terminal: where to answer is said once, on standard error. */
 void notice_at(const struct desk *d, const struct approval *a)
 {
-	char time[TIME_TEXT_SIZE], options[PLACE_SIZE];
-
-	time_text(a->expires_us, time);
-	desk_options(d, options, sizeof(options));
-	if (!a->self)
-		(void)dprintf(STDERR_FILENO,
-		              "brig: the policy wants somebody else to answer, %s %s\n",
-		              d->ledger ? "as root with" : "who may, with", options);
-	(void)dprintf(STDERR_FILENO,
-	              "brig: approval %s waits for an answer until %s\n"
-	              "      brig approvals show %s; brig approvals allow|deny %s\n",
-	              a->id, time, a->id, a->id);
+	tell_where(STDERR_FILENO, d, a);
 }
 
 static int notice_ask(struct channel *c, struct ledger *l, const struct approval *a,

@@ -28,13 +28,15 @@ struct remote {
 	uint64_t begin_ms, cancelled_ms;
 };
 
+/* What the daemon's owner has settled is not the caller's to choose, nor who says yes. */
 int remote_find(const struct run_options *o, struct client *ret, struct err *err)
 {
 	const struct flow_options *f = &o->flow;
-	const char *only = f->policy      ? "--policy"
-	                   : f->state_dir ? "--state-dir"
-	                   : f->no_record ? "--no-record"
-	                                  : NULL;
+	const char *only = f->policy                   ? "--policy"
+	                   : f->state_dir              ? "--state-dir"
+	                   : f->no_record              ? "--no-record"
+	                   : f->confirm != CONFIRM_ASK ? "--confirm"
+	                                               : NULL;
 	int r = client_find(o->host, only != NULL, ret, err);
 
 	if (r <= 0 || !only)
@@ -45,22 +47,6 @@ int remote_find(const struct run_options *o, struct client *ret, struct err *err
 }
 
 /* ---- somebody is asked ---- */
-
-static void answer_for(struct remote *m, const struct approval *a, bool allow)
-{
-	const struct confirm_answer x = { .id = a->id,
-		                          .allow = allow,
-		                          .digest = a->digest,
-		                          .reason =
-		                                  allow ? "--confirm approve" : "--confirm deny" };
-	struct approval after;
-	struct err err = { 0 };
-
-	if (desk_answer(&m->desk, &x, &after, &err) >= 0)
-		return;
-	(void)fprintf(stderr, "brig: %s: %s\n", x.reason, err.msg);
-	notice_at(&m->desk, a);
-}
 
 static void ask(struct remote *m)
 {
@@ -74,18 +60,10 @@ static void ask(struct remote *m)
 		(void)fprintf(stderr, "brig: approval %s waits for an answer\n", m->asked);
 		return;
 	}
-	switch (m->o->flow.confirm) {
-	case CONFIRM_ASK:
-		if (!m->terminal)
-			notice_at(&m->desk, &a);
-		else if (prompt_ask_at(m->terminal, &m->desk, &a, &err) < 0)
-			complain(&err);
-		return;
-	case CONFIRM_APPROVE:
-	case CONFIRM_DENY:
-		answer_for(m, &a, m->o->flow.confirm == CONFIRM_APPROVE);
-		return;
-	}
+	if (!m->terminal)
+		notice_at(&m->desk, &a);
+	else if (prompt_ask_at(m->terminal, &m->desk, &a, &err) < 0)
+		complain(&err);
 }
 
 /* The question that is on the terminal was answered, here or elsewhere. */
@@ -276,7 +254,7 @@ static int carry_out(struct remote *m, const struct buf *body, struct result *re
 	if (!m->o->json) {
 		f->fds[0] = STDOUT_FILENO;
 		f->fds[1] = STDERR_FILENO;
-		m->terminal = m->o->flow.confirm == CONFIRM_ASK ? prompt_open(m->caller) : NULL;
+		m->terminal = prompt_open(m->caller);
 	}
 	r = submit(m, body, err);
 	if (r >= 0)

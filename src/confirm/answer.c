@@ -109,6 +109,25 @@ static bool is_somebody_else(struct ledger *l, const struct approval *a,
 	       (ids_are_real() && stat(ledger_dir(l), &st) == 0 && st.st_uid != geteuid());
 }
 
+bool asker_is_root(const char *asker)
+{
+	return streq(asker, "cli:0") || streq(asker, "lib:0");
+}
+
+static int not_by_the_asker(struct ledger *l, const struct approval *a,
+                            const struct confirm_answer *x, struct err *err)
+{
+	(void)err_set(err, ERR_DENIED, 0, "the policy wants somebody else than the asker");
+	if (x->remote)
+		return err_remedy(err, -EPERM,
+		                  "another user or token with the scope approve answers");
+	if (asker_is_root(a->asker))
+		return err_remedy(err, -EPERM,
+		                  "nobody else can allow it on this machine; a policy with "
+		                  "\"self: true\" lets the asker answer");
+	return err_remedy(err, -EPERM, "root answers with --state-dir %.80s", ledger_dir(l));
+}
+
 static int check_answer(struct ledger *l, struct approval_row *row, const struct confirm_answer *x,
                         struct err *err)
 {
@@ -121,11 +140,8 @@ static int check_answer(struct ledger *l, struct approval_row *row, const struct
 		              "the answer is for another digest than approval %s", row->a.id);
 		return -ESTALE;
 	}
-	if (x->allow && !row->a.self && !is_somebody_else(l, &row->a, x)) {
-		(void)err_set(err, ERR_DENIED, 0, "the policy wants somebody else than the asker");
-		return err_remedy(err, -EPERM, "root answers with --state-dir %.80s",
-		                  ledger_dir(l));
-	}
+	if (x->allow && !row->a.self && !is_somebody_else(l, &row->a, x))
+		return not_by_the_asker(l, &row->a, x, err);
 	return check_scope(&row->a, x, err);
 }
 

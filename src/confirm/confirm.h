@@ -65,6 +65,8 @@ int confirm_ask(struct ledger *l, const struct confirm_question *q, struct appro
  */
 int confirm_answer(struct ledger *l, const struct confirm_answer *x, struct approval *ret,
                    struct err *err);
+/* Without a daemon only root can answer for others, so root has nobody. */
+bool asker_is_root(const char *asker);
 /* The asker's next incarnation waits for it from now on; in the ledger's group. */
 int confirm_adopt(struct ledger *l, const char *id, struct err *err);
 /* How it stands; one that is over its time expires by this. */

@@ -43,7 +43,7 @@ void box_fds_close(struct box_fds *f)
 }
 
 /* ../libexec/brig/brig-launch of our own binary: an installation can be moved as a whole. */
-static int find_launcher(char *path, size_t size, struct err *err)
+int launcher_find(char *path, size_t size, struct err *err)
 {
 	char self[PATH_MAX - 64];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -175,7 +175,7 @@ int launcher_start(struct launcher *l, const char *path, struct err *err)
 	int pair[2], r;
 
 	if (!path) {
-		r = find_launcher(found, sizeof(found), err);
+		r = launcher_find(found, sizeof(found), err);
 		if (r < 0)
 			return r;
 		path = found;

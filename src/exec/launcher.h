@@ -26,7 +26,9 @@ struct box_fds {
 	uint32_t slot;       /* that the launcher was asked to take */
 };
 
-/* path NULL: the brig-launch that was installed with this program. */
+/* Where the brig-launch that was installed with this program is; with err when it is not there. */
+int launcher_find(char *path, size_t size, struct err *err);
+/* path NULL: that one. */
 int launcher_start(struct launcher *l, const char *path, struct err *err);
 /* Ends it and everything it still holds; waits for it. */
 void launcher_stop(struct launcher *l);

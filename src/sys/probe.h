@@ -38,7 +38,7 @@ enum probe_state {
 	X(NS_CGROUP,     "cgroup_namespace",    "namespaces", "cgroup namespace",                  \
 	  "the code would learn where the host keeps its cgroup")                                  \
 	X(NS_TIME,       "time_namespace",      "namespaces", "time namespace",                    \
-	  "the code can read the host's uptime and tell two boxes of one host")                    \
+	  "the code stays in the host's time namespace; with one it can read the uptime, too")     \
 	X(NS_LOCK,       "namespace_limits",    "namespaces", "namespaces switched off inside",    \
 	  "only the syscall filter would keep the code from new namespaces")                       \
 	X(CLONE3,        "clone3",              "kernel",     "clone3",                            \

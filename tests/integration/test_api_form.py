@@ -665,10 +665,16 @@ def test_AP_17_numbers_of_a_post(daemon):
     assert len(daemon.rows()) == rows
 
 
-@pytest.mark.parametrize("query", ["?nonsense=1", "?limit=1&limit=2", "?limit", "?limit=", "?state=dancing",
-                                   "?state=%ff", "?state=%", "?state=%4", "?state=%zz", "?after=nonsense"])
+@pytest.mark.parametrize("query", ["?nonsense=1", "?limit=1&limit=2", "?limit", "?limit=", "?limit=0",
+                                   "?limit=1001", "?state=dancing", "?state=%ff", "?state=%", "?state=%4", "?state=%zz", "?after=nonsense"])
 def test_AP_17_other_parameters_are_refused(daemon, query):
     daemon.get("/executions" + query).refused(400, "invalid")
+
+
+def test_AP_17_a_list_has_one_row_at_least(daemon):
+    for path in ("/executions", "/ledger"):
+        assert "from 1 to 1000" in daemon.get(path + "?limit=0").refused(400, "invalid")["cause"]
+        daemon.get(path + "?limit=1").expect(200)
 
 
 def test_AP_18_nuls_are_refused(daemon):

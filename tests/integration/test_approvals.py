@@ -853,6 +853,26 @@ def test_CF_11_the_asker_cannot_allow(desk):
     asked.expect("denied", 126)
 
 
+def test_CF_11_root_is_not_sent_to_root(root_desk):
+    """For root's own question there is nobody else, and it is said what would help."""
+    asked = root_desk.use(self="false").ask()
+    refused = root_desk.answer("allow", asked, status=1)
+    for text in (refused.text, asked.err.decode()):
+        assert "nobody else can allow it on this machine" in text and "self: true" in text, text
+        assert "as root" not in text and "root answers" not in text, text
+    root_desk.answer("deny", asked)
+    asked.expect("denied", 126)
+
+
+def test_CF_11_a_user_is_sent_to_root(user_desk):
+    asked = user_desk.use(self="false").ask()
+    where = "--state-dir %s" % user_desk.state
+    assert "as root with " + where in asked.err.decode(), asked.err
+    assert "root answers with " + where in user_desk.answer("allow", asked, status=1).text
+    user_desk.answer("deny", asked)
+    asked.expect("denied", 126)
+
+
 def test_CF_11_nor_without_a_person(desk):
     asked = desk.use(self="false").ask(RAN, "--confirm", "approve")
     assert desk.look(asked)["state"] == "waiting" and b"somebody else than the asker" in asked.err

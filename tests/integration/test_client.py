@@ -335,7 +335,8 @@ def test_host_none_runs_here(client, fake):
 
 
 @pytest.mark.parametrize("option", [["--policy", "strict"], ["--no-record"],
-                                    ["--state-dir", "/tmp/never"]])
+                                    ["--state-dir", "/tmp/never"],
+                                    ["--confirm", "approve"], ["--confirm", "deny"]])
 def test_what_a_daemon_cannot_do_is_refused_when_one_is_named(client, fake, option):
     run = client.python("1", *option)
     assert run.status == 126 and option[0] in run.text and "--host none" in run.text, run
@@ -476,16 +477,15 @@ def test_a_run_that_waits_says_so_and_goes_on_when_it_is_answered(client, fake):
     assert "approval %s waits" % APPROVAL in run.text and "2036-01-01" in run.text
 
 
-@pytest.mark.parametrize("how,decision", [("approve", "allow"), ("deny", "deny")])
-def test_confirm_answers_without_a_person(client, fake, how, decision):
-    fake.on("POST", "/executions", reply(202, status("waiting", approval_id=APPROVAL)))
+@pytest.mark.parametrize("http,code,exit_status", [
+    (403, "forbidden", 1), (403, "denied", 1), (409, "conflict", 1), (410, "expired", 1),
+    (401, "unauthorized", 126), (404, "not_found", 2), (500, "internal", 125)])
+def test_status_of_an_answer_that_does_not_count(client, fake, http, code, exit_status):
+    fake.on("GET", "/approvals", reply(200, {"approvals": [approval()]}))
     fake.on("GET", "/approvals/" + APPROVAL, reply(200, DETAIL))
-    fake.on("POST", "/approvals/" + APPROVAL, reply(200, approval("allowed")))
-    fake.on("GET", "/executions/%s/events" % ID,
-            lambda r: [0.3, events(("result", result(stdout="ok\n")))])
-    assert client.python("1", "--confirm", how).status == 0
-    answer = fake.of("POST", "/approvals/" + APPROVAL)[0].json
-    assert answer["decision"] == decision and answer["digest"] == "ab" * 32, answer
+    fake.on("POST", "/approvals/" + APPROVAL, error(http, code))
+    run = client("approvals", "allow", APPROVAL)
+    assert run.status == exit_status and "it is so" in run.text, run
 
 
 def test_who_may_not_see_approvals_is_told_that_it_waits(client, fake):
@@ -766,7 +766,7 @@ def test_the_default_daemon_is_taken_when_it_answers(brig_user, near, place):
 
 @pytest.mark.parametrize("options,env", [
     (["--no-record"], {}), (["--policy", "permissive"], {}), (["--host", "none"], {}),
-    ([], {"BRIG_HOST": "none"}), ([], {"BRIG_POLICY": "permissive"})])
+    (["--confirm", "approve"], {}), ([], {"BRIG_HOST": "none"}), ([], {"BRIG_POLICY": "permissive"})])
 def test_who_names_a_record_or_a_policy_runs_here(brig_user, near, place, options, env):
     env = dict(env, XDG_RUNTIME_DIR=place)
     run = as_user(brig_user, ["run", "shell", "-c", "echo here; echo > x", "--level", "degraded-ok",
@@ -781,6 +781,22 @@ def test_code_that_is_not_utf8_runs_here(brig_user, near, place):
                   {"XDG_RUNTIME_DIR": place}, place)
     assert (run.status, run.out) == (0, b"\xff\n"), run
     assert not near.of("POST")
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize("named", [False, True], ids=["default", "named"])
+def test_a_default_socket_that_is_out_of_reach_is_nobodys(brig_user, place, named):
+    """Su leaves XDG_RUNTIME_DIR of whoever called it. Who names such a socket is told."""
+    (place / "root").mkdir(mode=0o700)
+    os.chown(place, 12345, 12345)
+    env = {"XDG_RUNTIME_DIR": place / "root"}
+    if named:
+        env["BRIG_HOST"] = "unix:%s" % (place / "root" / "brig" / "brigd.sock")
+    run = as_user(brig_user, ["run", "shell", "-c", "echo here", "--level", "degraded-ok"], env, place)
+    if named:
+        assert run.status == 125 and "Permission denied" in run.text, run
+    else:
+        assert (run.status, run.out) == (0, b"here\n"), run
 
 
 @pytest.mark.needs_root

@@ -270,10 +270,29 @@ def test_a_terminal_is_asked(asking):
     assert code == 126 and b"ran 42" not in seen, seen
 
 
-@pytest.mark.parametrize("how,status", [("approve", 0), ("deny", 126)])
-def test_confirm_answers(asking, how, status):
-    got = there(asking, *run_args("shell", "-c", "echo %s" % how, "--confirm", how))
-    assert got.returncode == status, got
+@pytest.mark.parametrize("how", ["approve", "deny"])
+def test_who_answers_is_not_the_callers_to_choose(asking, how):
+    """Else a yes that nobody gave would be recorded as the caller's."""
+    before = asking.rows()
+    got = there(asking, *run_args("shell", "-c", "echo ran", "--confirm", how))
+    assert got.returncode == 126 and b"--confirm: not in a daemon" in got.stderr, got
+    assert not got.stdout and asking.rows() == before
+
+
+def test_statuses_of_answers(asking):
+    """1: refused; 2: there is none; 126: the token does not count, as of brig ps."""
+    proc, approval = asked(asking)
+    asker = asking.token("asker", "run,read,approve")
+    own = asking.waiting(asking.submit("echo mine", "shell", token=asker))
+    for token, words, status, text in (
+            (asking.token("reader", "read"), ["allow", approval], 1, b"scope approve"),
+            (asker, ["allow", own], 1, b"asked for itself"), (asker, ["allow", "zzzz"], 2, b"no approval"),
+            ("brig_000000000000_no", ["ls"], 126, b"valid token")):
+        got = there(asking, "approvals", *words, BRIG_TOKEN=token)
+        assert got.returncode == status and text in got.stderr, got
+    for each in (approval, own):
+        assert there(asking, "approvals", "deny", each).returncode == 0
+    proc.communicate(timeout=BOUND_S)
 
 
 def test_an_edited_run_is_the_edited_one(asking, place):

@@ -4,6 +4,7 @@
 import json
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 
@@ -511,3 +512,71 @@ def test_result_shown_in_the_readme_has_the_right_keys(brig_user):
     assert keys == list(result)[:len(keys)], keys
     usage = json.loads(re.search(r'"usage": (\{.*?\})', shown, re.S).group(1))
     assert list(usage) == list(result["usage"])
+
+
+# Policies
+
+
+def yaml_blocks(key):
+    """The blocks of docs/policy.md that begin with this key."""
+    blocks = re.findall(r"^```yaml\n(.*?)^```", read("docs", "policy.md"), re.M | re.S)
+    return [block for block in blocks if block.startswith(key + ":")]
+
+
+def test_whole_policies_are_policies(brig_user, place):
+    whole = yaml_blocks("version")
+    assert len(whole) == 2, whole
+    for text in whole:
+        (place / "team.yaml").write_text(text, encoding="utf-8")
+        run = brig_user.command("policy", "check", "--strict", place / "team.yaml")
+        assert run.status == 0, run
+
+
+def test_transcripts_of_policies_are_what_is_printed(brig_user, place):
+    page = read("docs", "policy.md")
+    (place / "team.yaml").write_text(yaml_blocks("version")[1], encoding="utf-8")
+    (place / "team.cases.yaml").write_text(yaml_blocks("policy")[0], encoding="utf-8")
+    code = re.search(r"^    \$ cat fetch.py\n(.*?)^    \$", page, re.M | re.S).group(1)
+    (place / "fetch.py").write_text(code.replace("    ", ""), encoding="utf-8")
+    for words_ in (["explain", "--policy", place / "team.yaml", "--label", "prod", "--caller", "cli:0",
+                    place / "fetch.py"], ["test", place / "team.cases.yaml"]):
+        lines = brig_user.command("policy", *words_).out.decode("utf-8").splitlines()
+        shown = "\n".join("    " + line if line else "" for line in lines)
+        assert len(lines) > 4 and shown in page, shown
+
+
+# Installation
+
+
+def test_what_is_installed_can_be_found_where_it_is(brig, tmp_path):
+    """The staged files are copied: nothing in them may name the place they were staged at."""
+    if not shutil.which("make") or not shutil.which("pkg-config"):
+        pytest.skip("make or pkg-config is not installed")
+    staged = pathlib.Path(brig.path).resolve().parents[1]
+    subprocess.run(["make", "-s", "-C", str(ROOT), "install", "OUT=%s" % staged, "DESTDIR=%s" % tmp_path,
+                    "PREFIX=/opt/brig"], stdout=subprocess.DEVNULL, check=True, timeout=120)
+    there = tmp_path / "opt" / "brig"
+    env = {"PATH": "/usr/bin:/bin", "PKG_CONFIG_PATH": str(there / "lib" / "pkgconfig")}
+    for name, place in (("prefix", there), ("includedir", there / "include"), ("libdir", there / "lib")):
+        found = subprocess.run(["pkg-config", "--variable=" + name, "brig"], env=env, check=True,
+                               stdout=subprocess.PIPE).stdout.decode().strip()
+        assert pathlib.Path(found).resolve() == place, found
+    assert (there / "bin" / "brig").exists() and (there / "include" / "brig" / "brig.h").exists()
+
+
+@pytest.mark.parametrize("level", [[], ["--level", "degraded-ok"]], ids=["standard", "degraded"])
+def test_demo_recommends_what_works_here(level):
+    """Its last words, with the level that it found, for a path that needs quotes."""
+    last = read("demo", "run.sh").split('say "demo: all as it should be', 1)[1]
+    script = 'say() { printf "%%s\\n" "$*"; }; brig="/a b/brig"; level=(%s); say "%s' % (" ".join(level), last)
+    told = subprocess.run(["bash", "-uc", script], stdout=subprocess.PIPE, check=True).stdout.decode()
+    assert shlex.split(told.splitlines()[-1]) == ["/a b/brig", "run", *level, "python", "-c", "print(1)"]
+
+
+def test_clean_keeps_what_was_fetched(place):
+    for name in ("build", "build-deps", "build-asan", "out", "out-clang"):
+        (place / name).mkdir()
+    shutil.copy(ROOT / "Makefile", place / "Makefile")
+    for target, left in (("clean", ["Makefile", "build-deps"]), ("distclean", ["Makefile"])):
+        subprocess.run(["make", "-s", "-C", str(place), target], check=True, timeout=60)
+        assert sorted(path.name for path in place.iterdir()) == left

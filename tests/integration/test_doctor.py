@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import pty
+import shutil
 import subprocess
 
 import pytest
@@ -68,6 +69,24 @@ def no_scratch_cgroups():
 
 
 # The report itself.
+
+
+def test_an_installation_without_its_launcher_is_told(place):
+    """With the program alone, and with a launcher that cannot be executed."""
+    (place / "bin").mkdir()
+    program = place / "bin" / "brig"
+    shutil.copy(BRIG, program)
+    launcher = place / "libexec" / "brig" / "brig-launch"
+    for there in (False, True):
+        if there:
+            launcher.parent.mkdir(parents=True)
+            launcher.touch(mode=0o644)
+        report = Report(Brig.call([str(program), "doctor", "--json", "--level", "degraded-ok"]))
+        report.lacks("launcher")
+        assert (report.level, report.status) == ("none", 1)
+        assert str(launcher)[:60] in report.items["launcher"]["found"]
+        assert report.items["launcher"]["remedy"]
+    assert doctor().state("launcher") == "ok"
 
 
 def test_json_is_whole(brig):
