@@ -246,6 +246,45 @@ static int take_edited(struct pipeline *pl, struct job *job)
 	return JOB_RECEIVED;
 }
 
+/*
+ * The yes counts under the policies of now: they may be others than when it was asked for, by a
+ * restart or a reload. JOB_WAITING: they still want it, for what was seen.
+ */
+static int judge_again(struct pipeline *pl, struct job *job)
+{
+	int r = step_decide(pl, job);
+
+	if (r < 0 || r == JOB_DENIED)
+		return r;
+	if (job->decision.verdict != VERDICT_CONFIRM)
+		return JOB_DECIDED; /* on record, and then denied or let through by policy */
+	request_digest(&job->effective, job->digest, job->rest);
+	if (memcmp(job->rest, job->approval.rest, sizeof(job->rest)) == 0)
+		return JOB_WAITING;
+	(void)err_set(
+		&job->result.error, ERR_DENIED, 0,
+		"the policy has changed since the question was asked, and with it the bounds");
+	(void)err_remedy(&job->result.error, 0, "run it again: what will run is asked anew");
+	return JOB_DENIED;
+}
+
+static int take_yes(struct pipeline *pl, struct job *job)
+{
+	int r;
+
+	if (job->approval.edited)
+		return take_edited(pl, job);
+	r = judge_again(pl, job);
+	if (r != JOB_WAITING)
+		return r;
+	r = use_standing(pl, job);
+	if (r != 0)
+		return r < 0 ? r : JOB_CONFIRMED;
+	(void)err_set(&job->result.error, ERR_DENIED, 0,
+	              "another run has used the approval, or the policy does not take it any more");
+	return JOB_DENIED;
+}
+
 int step_answered(struct pipeline *pl, struct job *job)
 {
 	const struct approval *a = &job->approval;
@@ -258,13 +297,7 @@ int step_answered(struct pipeline *pl, struct job *job)
 	case APPROVAL_WAITING:
 		return JOB_WAITING;
 	case APPROVAL_ALLOWED:
-		if (a->edited)
-			return take_edited(pl, job);
-		r = use_standing(pl, job);
-		if (r == 0)
-			(void)err_set(&job->result.error, ERR_DENIED, 0,
-			              "another run has used the approval");
-		return r < 0 ? r : r ? JOB_CONFIRMED : JOB_DENIED;
+		return take_yes(pl, job);
 	case APPROVAL_EXPIRED:
 		(void)err_set(&job->result.error, ERR_EXPIRED, 0, "nobody answered in time");
 		return JOB_EXPIRED;
