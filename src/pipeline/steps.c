@@ -17,6 +17,7 @@
 static void assess_code(struct pipeline *pl, struct job *job)
 {
 	risk_assess(pl->risk, job->request.language, job->request.code, &job->findings);
+	risk_assess_placed(pl->risk, &job->request, &job->findings);
 }
 
 static void assess_browsing(struct pipeline *pl, struct job *job)
