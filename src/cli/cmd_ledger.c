@@ -325,7 +325,9 @@ static int prune(struct ledger *l, const struct ledger_args *a, int *ret_status,
 		return r;
 	}
 	(void)snprintf(actor, sizeof(actor), "cli:%u", (unsigned)getuid());
-	r = ledger_prune(l, c.before_us, actor, &c.rows, err);
+	r = confirm_keep(l, &c.before_us, err);
+	if (r >= 0)
+		r = ledger_prune(l, c.before_us, actor, &c.rows, err);
 	if (r >= 0)
 		r = confirm_prune(l, c.before_us, err);
 	if (r == 0)

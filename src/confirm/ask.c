@@ -10,6 +10,7 @@
 #include "confirm/impl.h"
 
 #define SEEN_MAX 10000 /* rows of one digest that are looked at, newest first */
+#define SLACK_MS 1000  /* between an answer and its row */
 
 /* Does this allow cover a run in `session` now? */
 static bool covers(const struct approval_row *row, const struct moment *now, const char *session)
@@ -59,8 +60,9 @@ static int find_row(struct ledger *l, const uint8_t digest[SHA256_SIZE], enum ap
 
 struct seeker {
 	struct moment now;
-	const char *session, *asker;
+	const char *session, *asker; /* of the run that is judged */
 	const struct decision *decision;
+	struct ledger *ledger;
 };
 
 static bool is_standing(const struct approval_row *row, const void *data)
@@ -74,18 +76,55 @@ static bool is_standing(const struct approval_row *row, const void *data)
 	return covers(row, &k->now, k->session);
 }
 
-int confirm_use(struct ledger *l, const uint8_t digest[SHA256_SIZE], const struct decision *d,
-                const char *session, const char *job, struct approval *ret, struct err *err)
+/* A policy that remembers for a shorter time than the one that asked counts from the answer. */
+static bool is_recent(const struct approval_row *row, uint64_t answered_us, const struct seeker *k)
 {
-	struct seeker k = { .session = session, .decision = d };
+	uint64_t most_ms = k->decision->remember_ms, granted_ms, from_boot_ms;
+
+	if (row->a.scope != REMEMBER_DIGEST)
+		return true;
+	if (!answered_us || row->a.until_us < answered_us)
+		return false;
+	granted_ms = (row->a.until_us - answered_us) / 1000;
+	from_boot_ms = row->until_boot_ms - MIN2(granted_ms, row->until_boot_ms);
+	/* The record has no time of the boot clock: one that would lie ahead was put there. */
+	if (streq(k->now.boot_id, row->boot_id) && from_boot_ms > k->now.boot_ms + SLACK_MS)
+		return false;
+	return !moment_passed(&k->now, row->boot_id, from_boot_ms + most_ms,
+	                      answered_us + most_ms * 1000);
+}
+
+/* A session belongs to whoever asked in it: another one may call his own by the same name. */
+static bool is_his_session(const struct approval_row *row, const struct seeker *k)
+{
+	return row->a.scope != REMEMBER_SESSION || streq(row->a.asker, k->asker) ||
+	       (strchr(k->asker, ':') && actor_is_same(row->a.asker, k->asker));
+}
+
+static bool counts(const struct approval_row *row, const void *data)
+{
+	const struct seeker *k = data;
+	struct approval_known known;
+
+	return is_standing(row, data) && is_his_session(row, k) &&
+	       approval_known(k->ledger, &row->a, &known, NULL) >= 0 && known.agrees &&
+	       is_recent(row, known.answered_us, k);
+}
+
+int confirm_use(struct ledger *l, const uint8_t digest[SHA256_SIZE], const struct decision *d,
+                const char *asker, const char *session, const char *job, struct approval *ret,
+                struct err *err)
+{
+	struct seeker k = { .session = session, .asker = asker, .decision = d };
 	struct approval_row row;
 	int r = approvals_ready(l, err);
 
 	moment_now(&k.now);
+	k.ledger = l;
 	if (r >= 0)
 		r = ledger_begin(l, err); /* nobody else may use the same one */
 	if (r >= 0)
-		r = find_row(l, digest, APPROVAL_ALLOWED, is_standing, &k, &row, err);
+		r = find_row(l, digest, APPROVAL_ALLOWED, counts, &k, &row, err);
 	if (r <= 0)
 		return r;
 	if (row.a.scope == REMEMBER_NOTHING) {

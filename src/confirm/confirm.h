@@ -46,11 +46,12 @@ struct confirm_answer {
 
 /*
  * A standing "yes" for this digest, if there is one: an allow once that nobody used, one for the
- * session, one until a time. It counts only as far as the policy of today permits. Uses it within
- * the ledger's group: 1 and *ret, 0 when there is none.
+ * session, one until a time. It counts only as far as the policy of today permits and the record
+ * knows of it. Uses it within the ledger's group: 1 and *ret, 0 when there is none.
  */
 int confirm_use(struct ledger *l, const uint8_t digest[SHA256_SIZE], const struct decision *d,
-                const char *session, const char *job, struct approval *ret, struct err *err);
+                const char *asker, const char *session, const char *job, struct approval *ret,
+                struct err *err);
 /*
  * Records the question in the ledger's group; the caller commits before he shows it to anybody. A
  * waiting question for the same thing whose asker died is taken over. -EBUSY with ERR_LIMIT when
@@ -85,9 +86,17 @@ int confirm_find(struct ledger *l, const char *prefix, char ret[EXECUTION_ID_SIZ
 /* Code (as it is to run) and summary of one; either may be NULL. */
 int confirm_texts(struct ledger *l, const char *id, struct buf *code, struct buf *summary,
                   struct err *err);
+/*
+ * Before the ledger's rows from before `before_us` go: what still waits or stands is said once
+ * more, so that the record goes on to know of it. Gives the time to prune by: rows of now stay.
+ */
+int confirm_keep(struct ledger *l, uint64_t *before_us, struct err *err);
 /* Removes questions from before `before_us` that are over; in a group of its own. */
 int confirm_prune(struct ledger *l, uint64_t before_us, struct err *err);
-/* Does every approval say what the ledger's events say of it? 0, or why not (a static text). */
+/*
+ * Does every approval say what the ledger's events say of it? 0, or why not (a static text). The
+ * ledger itself was found sound.
+ */
 const char *confirm_verify(struct ledger *l, char ret_id[EXECUTION_ID_SIZE]);
 
 /* A file that is written to when something was answered; *ret_fd is readable then. */

@@ -20,6 +20,7 @@ struct approval_row {
 	char owner[OWNER_SIZE]; /* the process that waits */
 	char boot_id[BOOT_ID_SIZE];
 	uint64_t expires_boot_ms, until_boot_ms;
+	uint64_t answered_us; /* to be said in an event that takes the place of the answer's */
 };
 
 int approvals_ready(struct ledger *l, struct err *err);
@@ -37,6 +38,17 @@ bool approval_row_has_lapsed(const struct approval_row *row, const struct moment
 /* kind "approval", with digest, state and what else matters of it. */
 int approval_row_event(struct ledger *l, const struct approval_row *row, const char *name,
                        const char *actor, const char *why, struct err *err);
+
+/* What the record says of an approval: its last event. */
+struct approval_known {
+	bool agrees;          /* with the row; false also when there is none */
+	uint64_t time_us;     /* 0: there is none */
+	uint64_t answered_us; /* of a "yes" */
+};
+
+/* By the events of the job that asks; one look at an index. */
+int approval_known(struct ledger *l, const struct approval *a, struct approval_known *ret,
+                   struct err *err);
 
 /* Has `actor` the same identity as `asker`, or none of his own (a service of the asker's)? */
 bool actor_is_same(const char *asker, const char *actor);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Reading: lists, texts, and the comparison with the record. */
+/* Reading: lists and texts; and what goes when the record is cut. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -87,6 +87,55 @@ int confirm_texts(struct ledger *l, const char *id, struct buf *code, struct buf
 	return 0;
 }
 
+/* Those that confirm_prune() leaves and that wait or stand. */
+static int keep_rows(struct ledger *l, uint64_t before_us, struct err *err)
+{
+	CLEANUP_STMT sqlite3_stmt *s = NULL;
+	struct approval_known known;
+	struct approval_row row;
+	char sql[700];
+	int r;
+
+	(void)snprintf(sql, sizeof(sql),
+	               "SELECT %s FROM approval WHERE created_us < ?1 AND state IN (?2, ?3)",
+	               approval_row_columns);
+	r = approvals_prepare(l, sql, &s, err);
+	if (r < 0)
+		return r;
+	(void)sqlite3_bind_int64(s, 1, (int64_t)before_us);
+	(void)sqlite3_bind_int(s, 2, APPROVAL_WAITING);
+	(void)sqlite3_bind_int(s, 3, APPROVAL_ALLOWED);
+	while ((r = approvals_step(l, s, err)) == 1) {
+		approval_row_read(s, &row);
+		r = approval_known(l, &row.a, &known, err);
+		row.answered_us = known.answered_us;
+		/* what the record does not know is not made known by this */
+		if (r >= 0 && known.agrees && known.time_us < before_us)
+			r = approval_row_event(l, &row, "approval.kept", "brig", NULL, err);
+		if (r < 0)
+			return r;
+	}
+	return r;
+}
+
+int confirm_keep(struct ledger *l, uint64_t *before_us, struct err *err)
+{
+	struct moment now;
+	int r = approvals_ready(l, err);
+
+	moment_now(&now);
+	*before_us = MIN2(*before_us, now.real_us);
+	if (r >= 0)
+		r = ledger_begin(l, err);
+	if (r >= 0)
+		r = keep_rows(l, *before_us, err);
+	if (r >= 0)
+		r = ledger_commit(l, LEDGER_DISK, err);
+	if (r < 0)
+		ledger_abort(l);
+	return r;
+}
+
 int confirm_prune(struct ledger *l, uint64_t before_us, struct err *err)
 {
 	CLEANUP_STMT sqlite3_stmt *s = NULL;
@@ -98,12 +147,14 @@ int confirm_prune(struct ledger *l, uint64_t before_us, struct err *err)
 		r = approvals_prepare(
 			l,
 			"DELETE FROM approval WHERE created_us < ?1 AND "
-			"(state NOT IN (?2, ?3) OR (expires_us < ?1 AND until_us < ?1))",
+			"(state NOT IN (?2, ?3) OR (expires_us < ?1 AND until_us < ?1 "
+			"AND NOT (state = ?3 AND scope = ?4)))", /* a session has no end */
 			&s, err);
 	if (r >= 0) {
 		(void)sqlite3_bind_int64(s, 1, (int64_t)before_us);
 		(void)sqlite3_bind_int(s, 2, APPROVAL_WAITING);
 		(void)sqlite3_bind_int(s, 3, APPROVAL_ALLOWED);
+		(void)sqlite3_bind_int(s, 4, REMEMBER_SESSION);
 		r = approvals_step(l, s, err);
 	}
 	if (r >= 0)
@@ -111,107 +162,4 @@ int confirm_prune(struct ledger *l, uint64_t before_us, struct err *err)
 	if (r < 0)
 		ledger_abort(l);
 	return r;
-}
-
-/* The value of "key":"…" in a detail that approval_row_event() wrote. */
-static bool detail_text(struct str detail, const char *key, char *ret, size_t n)
-{
-	char mark[32];
-	const char *at, *end;
-
-	(void)snprintf(mark, sizeof(mark), "\"%s\":\"", key);
-	at = memmem(detail.p, detail.n, mark, strlen(mark));
-	if (!at)
-		return false;
-	at += strlen(mark);
-	end = memchr(at, '"', (size_t)(detail.p + detail.n - at));
-	if (!end || (size_t)(end - at) >= n)
-		return false;
-	memcpy(ret, at, (size_t)(end - at));
-	ret[end - at] = '\0';
-	return true;
-}
-
-/* One approval, and what the ledger's last event of it says. */
-struct pair {
-	struct approval a;
-	char state[16], digest[SHA256_HEX_SIZE];
-	bool found;
-};
-
-struct pairs {
-	struct pair *v;
-	size_t n;
-	uint64_t first_us; /* the oldest row that is left */
-};
-
-static int gather(void *data, const struct approval *a)
-{
-	struct pairs *p = data;
-
-	if (p->n < APPROVALS_LISTED_MAX)
-		p->v[p->n++].a = *a;
-	return 0;
-}
-
-static int hear(void *data, const struct ledger_row *row)
-{
-	struct pairs *p = data;
-	char id[EXECUTION_ID_SIZE];
-
-	if (!detail_text(row->detail, "approval", id, sizeof(id)))
-		return 0;
-	for (size_t i = 0; i < p->n; i++) {
-		struct pair *k = &p->v[i];
-
-		if (streq(id, k->a.id))
-			k->found = detail_text(row->detail, "state", k->state, sizeof(k->state)) &&
-			           detail_text(row->detail, "digest", k->digest, sizeof(k->digest));
-	}
-	return 0;
-}
-
-static int note_first(void *data, const struct ledger_row *row)
-{
-	((struct pairs *)data)->first_us = row->time_us;
-	return 1;
-}
-
-static const char *compare(const struct pair *k, uint64_t first_us)
-{
-	const struct approval *a = &k->a;
-	char hex[SHA256_HEX_SIZE];
-	/* Its time is over, and nobody has come by since. */
-	bool overdue = a->state == APPROVAL_EXPIRED &&
-	               (streq(k->state, "waiting") || streq(k->state, "allowed"));
-
-	sha256_hex(a->digest, hex);
-	if (!k->found) /* its events may have been pruned */
-		return a->created_us < first_us ? NULL
-		                                : "an approval that the ledger does not know";
-	if (!overdue && !streq(k->state, approval_state_name(a->state)))
-		return "an approval in another state than the ledger says";
-	return streq(k->digest, hex) ? NULL : "an approval for another digest than the ledger says";
-}
-
-const char *confirm_verify(struct ledger *l, char ret_id[EXECUTION_ID_SIZE])
-{
-	CLEANUP_FREE struct pair *v = calloc(APPROVALS_LISTED_MAX, sizeof(*v));
-	struct pairs p = { .v = v };
-	const char *why = NULL;
-
-	*ret_id = '\0';
-	if (!v)
-		return "no memory to compare the approvals";
-	if (confirm_each(l, true, gather, &p, NULL) < 0)
-		return "the approvals could not be read";
-	if (ledger_each(l, &(struct ledger_filter){ .limit = 1 }, note_first, &p, NULL) < 0 ||
-	    ledger_each(l, &(struct ledger_filter){ .kind = "approval" }, hear, &p, NULL) < 0)
-		return "the ledger could not be read";
-	for (size_t i = 0; i < p.n && !why; i++) {
-		why = compare(&v[i], p.first_us);
-		if (why)
-			(void)snprintf(ret_id, EXECUTION_ID_SIZE, "%s", v[i].a.id);
-	}
-	return why;
 }

@@ -199,8 +199,16 @@ int approval_row_event(struct ledger *l, const struct approval_row *row, const c
 		buf_puts(&b, ",\"until\":");
 		json_put_time(&b, a->until_us);
 	}
+	buf_puts(&b, ",\"asker\":");
+	json_put_cstr(&b, a->asker);
+	if (*a->answered_by) {
+		buf_puts(&b, ",\"by\":");
+		json_put_cstr(&b, a->answered_by);
+	}
 	if (a->edited)
 		buf_puts(&b, ",\"edited\":true");
+	if (row->answered_us)
+		buf_printf(&b, ",\"answered_us\":%llu", (unsigned long long)row->answered_us);
 	if (why && *why) {
 		buf_puts(&b, ",\"why\":");
 		json_put_cstr(&b, why);

@@ -7,11 +7,13 @@
 
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/utf8.h"
 #include "ledger/ledger_impl.h"
 
-#define EDGES_MAX 100000
-#define ARENA_MAX (64 * MIB)
-#define FILES_MAX (4 * KIB) /* bytes of a path */
+#define EDGES_MAX  100000
+#define ARENA_MAX  (64 * MIB)
+#define FILES_MAX  (4 * KIB)  /* bytes of a path */
+#define STRING_MAX (32 * KIB) /* the same as JSON */
 
 struct edge {
 	uint64_t seq, time_us, size;
@@ -149,11 +151,33 @@ static bool is_last_of_path(const struct graph *g, size_t i)
 
 /* ---- JSON ---- */
 
+/* As any JSON string; but what a terminal would obey or not show is written out as well. */
+static void put_string(struct buf *out, const char *text)
+{
+	CLEANUP_BUF struct buf json = BUF_INIT(STRING_MAX);
+	uint32_t c = 0;
+
+	json_put_cstr(&json, text);
+	if (buf_finish(&json) < 0)
+		out->error = json.error;
+	for (size_t at = 0, n; at < json.len; at += n) {
+		n = utf8_decode(json.data + at, json.len - at, &c);
+		n = MAX2(n, (size_t)1);
+		if (n == 1 || !utf8_is_unseen(c)) /* ASCII is escaped already */
+			buf_put(out, json.data + at, n);
+		else if (c < 0x10000)
+			buf_printf(out, "\\u%04x", (unsigned)c);
+		else
+			buf_printf(out, "\\u%04x\\u%04x", (unsigned)(0xd7c0 + (c >> 10)),
+			           (unsigned)(0xdc00 + (c & 0x3ff)));
+	}
+}
+
 static void put_state(struct buf *out, const struct edge *e)
 {
 	buf_printf(out, ",\"size\":%llu,\"sha256\":", (unsigned long long)e->size);
 	if (e->sha256)
-		json_put_cstr(out, e->sha256);
+		put_string(out, e->sha256);
 	else
 		buf_puts(out, "null");
 }
@@ -166,7 +190,7 @@ static void put_executions(struct buf *out, const struct graph *g)
 		if (!g->edges[i].first_of_job)
 			continue;
 		buf_printf(out, "%s{\"id\":", comma);
-		json_put_cstr(out, g->edges[i].job);
+		put_string(out, g->edges[i].job);
 		buf_printf(out, ",\"first_seq\":%llu,\"time_us\":%llu}",
 		           (unsigned long long)g->edges[i].seq,
 		           (unsigned long long)g->edges[i].time_us);
@@ -184,10 +208,10 @@ static void put_files(struct buf *out, const struct graph *g)
 		if (!is_last_of_path(g, i))
 			continue;
 		buf_printf(out, "%s{\"path\":", comma);
-		json_put_cstr(out, e->path);
+		put_string(out, e->path);
 		buf_printf(out, ",\"exists\":%s,\"changed_by\":",
 		           streq(e->change, "deleted") ? "false" : "true");
-		json_put_cstr(out, e->job);
+		put_string(out, e->job);
 		put_state(out, e);
 		buf_putc(out, '}');
 		comma = ",";
@@ -197,7 +221,7 @@ static void put_files(struct buf *out, const struct graph *g)
 static void put_json(struct buf *out, const struct graph *g, const char *session)
 {
 	buf_puts(out, "{\"session\":");
-	json_put_cstr(out, session);
+	put_string(out, session);
 	buf_puts(out, ",\"executions\":[");
 	put_executions(out, g);
 	buf_puts(out, "],\"files\":[");
@@ -208,11 +232,11 @@ static void put_json(struct buf *out, const struct graph *g, const char *session
 
 		buf_printf(out, "%s{\"seq\":%llu,\"execution\":", i ? "," : "",
 		           (unsigned long long)e->seq);
-		json_put_cstr(out, e->job);
+		put_string(out, e->job);
 		buf_puts(out, ",\"change\":");
-		json_put_cstr(out, e->change);
+		put_string(out, e->change);
 		buf_puts(out, ",\"path\":");
-		json_put_cstr(out, e->path);
+		put_string(out, e->path);
 		put_state(out, e);
 		buf_putc(out, '}');
 	}
@@ -221,19 +245,32 @@ static void put_json(struct buf *out, const struct graph *g, const char *session
 
 /* ---- DOT ---- */
 
-/* A quoted string; a backslash would begin one of DOT's own escapes, a control character nothing
- * good. The prefix keeps executions and files apart. */
+/* A backslash would begin one of DOT's own escapes; what steers a terminal or is not seen, nothing
+ * good. */
+static size_t put_char(struct buf *out, const char *p, size_t n)
+{
+	uint32_t c = 0;
+	size_t length = utf8_decode(p, n, &c);
+
+	if (!length || c < 0x20 || c == 0x7f)
+		buf_printf(out, "\\\\x%02x", (unsigned char)*p);
+	else if (c == '"' || c == '\\')
+		buf_printf(out, "\\%c", (char)c);
+	else if (utf8_is_unseen(c))
+		buf_printf(out, "\\\\u%04x", (unsigned)c);
+	else
+		buf_put(out, p, length);
+	return MAX2(length, (size_t)1);
+}
+
+/* A quoted string. The prefix keeps executions and files apart. */
 static void put_node(struct buf *out, const char *prefix, const char *name)
 {
+	size_t n = strlen(name);
+
 	buf_printf(out, "\"%s", prefix);
-	for (const char *c = name; *c; c++) {
-		if (*c == '"' || *c == '\\')
-			buf_printf(out, "\\%c", *c);
-		else if ((unsigned char)*c < 0x20 || *c == 0x7f)
-			buf_printf(out, "\\\\x%02x", (unsigned char)*c);
-		else
-			buf_putc(out, *c);
-	}
+	for (size_t at = 0; at < n;)
+		at += put_char(out, name + at, n - at);
 	buf_putc(out, '"');
 }
 

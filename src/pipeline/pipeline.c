@@ -33,7 +33,7 @@ static const struct {
 	[JOB_RECEIVED]  = { "received",  step_analyse, TO(ANALYSED) | OUT },
 	[JOB_ANALYSED]  = { "analysed",  step_decide,  TO(DECIDED) | TO(DENIED) | OUT },
 	[JOB_DECIDED]   = { "decided",   step_confirm, TO(CONFIRMED) | TO(WAITING) | TO(DENIED) | OUT },
-	[JOB_WAITING]   = { "waiting",   NULL,         TO(CONFIRMED) | TO(RECEIVED) | TO(DENIED) | TO(EXPIRED) | OUT },
+	[JOB_WAITING]   = { "waiting",   NULL,         TO(CONFIRMED) | TO(RECEIVED) | TO(DECIDED) | TO(DENIED) | TO(EXPIRED) | OUT },
 	[JOB_CONFIRMED] = { "confirmed", step_route,   TO(ROUTED) | OUT },
 	[JOB_ROUTED]    = { "routed",    step_execute, TO(RUNNING) | OUT },
 	[JOB_RUNNING]   = { "running",   NULL,         TO(FINISHED) | OUT },

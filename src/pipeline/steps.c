@@ -17,6 +17,7 @@
 static void assess_code(struct pipeline *pl, struct job *job)
 {
 	risk_assess(pl->risk, job->request.language, job->request.code, &job->findings);
+	risk_assess_placed(pl->risk, &job->request, &job->findings);
 }
 
 static void assess_browsing(struct pipeline *pl, struct job *job)
@@ -201,8 +202,8 @@ static int use_standing(struct pipeline *pl, struct job *job)
 	int r;
 
 	request_digest(&job->effective, job->digest, job->rest);
-	r = confirm_use(pl->ledger, job->digest, &job->decision, job->request.session_id, job->id,
-	                &job->approval, &job->result.error);
+	r = confirm_use(pl->ledger, job->digest, &job->decision, job_caller(pl, job),
+	                job->request.session_id, job->id, &job->approval, &job->result.error);
 	if (r == 1) {
 		memcpy(job->result.approval_id, job->approval.id, sizeof(job->approval.id));
 		pl->durable = true;
@@ -246,6 +247,45 @@ static int take_edited(struct pipeline *pl, struct job *job)
 	return JOB_RECEIVED;
 }
 
+/*
+ * The yes counts under the policies of now: they may be others than when it was asked for, by a
+ * restart or a reload. JOB_WAITING: they still want it, for what was seen.
+ */
+static int judge_again(struct pipeline *pl, struct job *job)
+{
+	int r = step_decide(pl, job);
+
+	if (r < 0 || r == JOB_DENIED)
+		return r;
+	if (job->decision.verdict != VERDICT_CONFIRM)
+		return JOB_DECIDED; /* on record, and then denied or let through by policy */
+	request_digest(&job->effective, job->digest, job->rest);
+	if (memcmp(job->rest, job->approval.rest, sizeof(job->rest)) == 0)
+		return JOB_WAITING;
+	(void)err_set(
+		&job->result.error, ERR_DENIED, 0,
+		"the policy has changed since the question was asked, and with it the bounds");
+	(void)err_remedy(&job->result.error, 0, "run it again: what will run is asked anew");
+	return JOB_DENIED;
+}
+
+static int take_yes(struct pipeline *pl, struct job *job)
+{
+	int r;
+
+	if (job->approval.edited)
+		return take_edited(pl, job);
+	r = judge_again(pl, job);
+	if (r != JOB_WAITING)
+		return r;
+	r = use_standing(pl, job);
+	if (r != 0)
+		return r < 0 ? r : JOB_CONFIRMED;
+	(void)err_set(&job->result.error, ERR_DENIED, 0,
+	              "another run has used the approval, or the policy does not take it any more");
+	return JOB_DENIED;
+}
+
 int step_answered(struct pipeline *pl, struct job *job)
 {
 	const struct approval *a = &job->approval;
@@ -258,13 +298,7 @@ int step_answered(struct pipeline *pl, struct job *job)
 	case APPROVAL_WAITING:
 		return JOB_WAITING;
 	case APPROVAL_ALLOWED:
-		if (a->edited)
-			return take_edited(pl, job);
-		r = use_standing(pl, job);
-		if (r == 0)
-			(void)err_set(&job->result.error, ERR_DENIED, 0,
-			              "another run has used the approval");
-		return r < 0 ? r : r ? JOB_CONFIRMED : JOB_DENIED;
+		return take_yes(pl, job);
 	case APPROVAL_EXPIRED:
 		(void)err_set(&job->result.error, ERR_EXPIRED, 0, "nobody answered in time");
 		return JOB_EXPIRED;

@@ -253,6 +253,10 @@ struct deadline {
 struct deadline deadline_in(uint64_t cpu_ms);
 bool deadline_passed(const struct deadline *d);
 
+/* risk_assess() within a deadline that several texts share; all zero: it begins now. */
+void risk_assess_until(struct risk *r, enum language language, struct str code,
+                       struct deadline *deadline, struct findings *ret);
+
 struct rule;
 
 struct hit {

@@ -315,6 +315,14 @@ static void load_first(struct risk *r, enum language language)
 
 void risk_assess(struct risk *r, enum language language, struct str code, struct findings *ret)
 {
+	struct deadline deadline = { 0 };
+
+	risk_assess_until(r, language, code, &deadline, ret);
+}
+
+void risk_assess_until(struct risk *r, enum language language, struct str code,
+                       struct deadline *deadline, struct findings *ret)
+{
 	uint64_t begin = clock_ns();
 	struct hits hits = { .complete = true };
 	struct pass p = { .risk = r, .text = code, .hits = &hits };
@@ -329,7 +337,9 @@ void risk_assess(struct risk *r, enum language language, struct str code, struct
 		return;
 	}
 	load_first(r, language);
-	p.deadline = deadline_in(RISK_DEADLINE_MS);
+	if (!deadline->wall_ns)
+		*deadline = deadline_in(RISK_DEADLINE_MS);
+	p.deadline = *deadline;
 	assess_text(&p, language);
 	put_findings(&hits, code, ret);
 	if (!hits.passing)

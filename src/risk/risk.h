@@ -15,8 +15,9 @@
 #define RISK_DEPTH_MAX     256         /* of the syntax tree */
 #define RISK_NODES_MAX     400000
 #define RISK_DEADLINE_MS   200
-#define RISK_EMBEDDED_MAX  3   /* code in strings in code */
-#define RISK_CACHE_ENTRIES 512 /* results kept by digest */
+#define RISK_PLACED_MAX    (4 * MIB) /* of all programs among the files; more: HIGH */
+#define RISK_EMBEDDED_MAX  3         /* code in strings in code */
+#define RISK_CACHE_ENTRIES 512       /* results kept by digest */
 
 struct risk; /* parsers, rules, cache; belongs to one thread */
 
@@ -28,6 +29,12 @@ void risk_close(struct risk *r);
  * bytes. TypeScript is taken for JavaScript.
  */
 void risk_assess(struct risk *r, enum language language, struct str code, struct findings *ret);
+/*
+ * Adds what is to be said of the request's files that are programs, by their names or contents, and
+ * of variables that say where programs are found. All files share one deadline; a file's name and
+ * line are in the message.
+ */
+void risk_assess_placed(struct risk *r, const struct request *req, struct findings *inout);
 /* An action of the browser and its parameters, as text. */
 void risk_assess_browser(struct risk *r, struct str action, struct findings *ret);
 /* Reads the rules of every language; an error names the line. For tests and rule authors. */

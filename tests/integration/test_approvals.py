@@ -15,6 +15,7 @@ import pty
 import re
 import select
 import signal
+import sqlite3
 import struct
 import subprocess
 import termios
@@ -977,6 +978,48 @@ def test_CF_13_a_policy_that_cannot_be_read_runs_nothing(user_desk, text):
 
 
 # --- other code than was asked for ----------------------------------------------------------------
+
+def test_CF_13_a_yes_that_was_written_into_the_database_is_none(root_desk):
+    """With the file but without the key: it is not used, and not called sound."""
+    asked = root_desk.ask()
+    root_desk.answer("deny", asked.id)
+    asked.expect("denied", 126)
+    with contextlib.closing(sqlite3.connect(root_desk.state / "ledger.db")) as db, db:
+        columns = [c[1] for c in db.execute("PRAGMA table_info(approval)")]
+        row = dict(zip(columns, db.execute("SELECT * FROM approval").fetchone()))
+        row.update(id="0" * 26, state=2, scope=2, created_us=1, expires_us=1 << 62, until_us=1 << 62,
+                   until_boot=1 << 62, answered_by="cli:1000")
+        db.execute("INSERT INTO approval VALUES(%s)" % ",".join("?" * len(row)), list(row.values()))
+    verdict = root_desk.brig.command("ledger", "verify", "--state-dir", root_desk.state)
+    assert verdict.status != 0 and b"does not know" in verdict.out, verdict
+    root_desk.ask().kill()
+
+
+def test_CF_10_a_session_that_was_allowed_survives_a_cut(user_desk):
+    """Also when the time to answer the question is long over."""
+    user_desk.use(expires="2s")
+    asked = user_desk.ask(RAN, "--session", "s")
+    user_desk.answer("allow", asked.id, "--session")
+    asked.expect("finished", 0)
+    for pause in (2.1, 0.01):
+        time.sleep(pause)
+        pruned = user_desk.brig.command("ledger", "prune", "--before", "0s", "--yes", "--state-dir", user_desk.state)
+        assert pruned.status == 0, pruned
+        sound = user_desk.brig.command("ledger", "verify", "--state-dir", user_desk.state)
+        assert sound.status == 0, sound
+        user_desk.run(RAN, "--session", "s").expect("finished", 0)
+
+
+def test_CF_10_a_shorter_remember_for_counts_from_the_answer(user_desk):
+    user_desk.use(remember="digest", remember_for="1h")
+    asked = user_desk.ask()
+    user_desk.answer("allow", asked.id, "--for", "1h")
+    asked.expect("finished", 0)
+    user_desk.run().expect("finished", 0)
+    user_desk.use(remember="digest", remember_for="1s")
+    time.sleep(1.2)
+    user_desk.ask().kill()
+
 
 def test_edited_code_runs_in_the_place_of_the_original(desk):
     edited = file_in(desk.place, "edited.sh", b"echo edited $1")

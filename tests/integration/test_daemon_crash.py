@@ -494,6 +494,29 @@ def test_CR_a_policy_that_changed_meanwhile_asks_anew_or_ends_it(daemon):
     daemon.stop()
 
 
+@pytest.mark.parametrize("how", ["restart", "reload"])
+def test_CR_a_policy_that_denies_by_now_has_the_last_word(daemon, how):
+    """A yes to an old question does not outweigh it."""
+    daemon.again()
+    which, approval = ask(daemon, "asked")
+    if how == "restart":
+        daemon.die()
+    daemon.policy.write_text((MIXED % "10m").replace("verdict: confirm", "verdict: deny"))
+    if how == "restart":
+        daemon.again()
+    else:
+        old = daemon.get("/policy").json["policies"][0]["digest"]
+        daemon.proc.send_signal(signal.SIGHUP)
+        until(lambda: daemon.get("/policy").json["policies"][0]["digest"] != old, "the new policy")
+    daemon.answer(approval).expect(200)
+    result = daemon.result(which, wait_ms=5000)
+    assert result["state"] == "denied" and "asked" in str(result["error"]), result
+    states = daemon.states(which)
+    assert "running" not in states and states[-2:] == ["decided", "denied"], states
+    daemon.check()
+    daemon.stop()
+
+
 # --- others die -----------------------------------------------------------------------------------
 
 def test_CR_15_the_launcher_dies(daemon):

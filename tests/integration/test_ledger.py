@@ -260,6 +260,21 @@ def test_graph_as_dot(record):
     assert text.startswith('digraph "session s1" {\n') and text.endswith("}\n")
 
 
+NASTY = "a\x9b31mX\x85y\u202eb\u200bc\U000e0041d\u00e9"
+
+
+@pytest.mark.parametrize("options", [[], ["--dot"]], ids=["json", "dot"])
+def test_a_graph_does_not_steer_the_terminal(empty, options):
+    """Names are the guest's: no C1 control, no change of direction, nothing that is not seen."""
+    detail = json.dumps({"path": NASTY, "size": 1, "sha256": None}, ensure_ascii=False)
+    text = empty.fill([("job1", "s1", "file", "created", "brig", detail)])("graph", "s1", *options)
+    assert {c for c in text if not c.isascii()} == {"\u00e9"} and all(c.isprintable() or c in "\t\n" for c in text), text
+    if options:
+        assert '"file:a\\\\u009b31mX\\\\u0085y\\\\u202eb\\\\u200bc\\\\ue0041d\u00e9"' in text, text
+    else:
+        assert json.loads(text)["files"][0]["path"] == NASTY
+
+
 # --- pruning --------------------------------------------------------------------------------------
 
 def test_prune_asks_first(record):

@@ -17,6 +17,7 @@ static char dir[64];
 static struct ledger *l;
 static struct decision decision;
 static struct err err;
+static const char *user = "cli:1"; /* whose run it is */
 
 static void open_state(void)
 {
@@ -85,7 +86,7 @@ static int answer(const struct approval *a, bool allow, enum remember scope, str
 static int use(const struct approval *a, const char *session)
 {
 	struct approval used;
-	int r = confirm_use(l, a->digest, &decision, session, "job2", &used, &err);
+	int r = confirm_use(l, a->digest, &decision, user, session, "job2", &used, &err);
 
 	cr_assert(ledger_commit(l, LEDGER_PROCESS, NULL) >= 0);
 	return r;
@@ -368,4 +369,152 @@ Test(confirm, a_changed_approval_is_found)
 	cr_assert(sqlite3_exec(ledger_db(l), sql, NULL, NULL, NULL) == SQLITE_OK);
 	cr_expect(confirm_verify(l, id) != NULL);
 	cr_expect_str_eq(id, a.id);
+}
+
+/* ?1 is the approval. */
+static void change(const char *sql, const char *id)
+{
+	sqlite3_stmt *stmt;
+
+	cr_assert(sqlite3_prepare_v2(ledger_db(l), sql, -1, &stmt, NULL) == SQLITE_OK, "%s",
+	          sqlite3_errmsg(ledger_db(l)));
+	(void)sqlite3_bind_text(stmt, 1, id, -1, SQLITE_STATIC);
+	cr_assert(sqlite3_step(stmt) == SQLITE_DONE && sqlite3_finalize(stmt) == SQLITE_OK);
+}
+
+/* Whoever can write the database but not the chain. */
+Test(confirm, a_yes_that_the_record_does_not_know_is_none)
+{
+	struct approval a = ask("x", NULL), after;
+	char id[EXECUTION_ID_SIZE];
+
+	cr_assert(answer(&a, false, REMEMBER_NOTHING, &after) >= 0);
+	change("INSERT INTO approval SELECT 'forged', 'job9', session, asker, owner, boot, digest, "
+	       "rest, 2, 1, 9000000000000000000, 9000000000000000000, 2, 9000000000, 1, 2, "
+	       "9000000000000000000, 9000000000000000000, 0, 'cli:2', '', language, summary, code "
+	       "FROM approval WHERE id = ?1",
+	       a.id);
+	cr_expect(confirm_verify(l, id) != NULL);
+	cr_expect_str_eq(id, "forged");
+	cr_expect(use(&a, NULL) == 0);
+}
+
+Test(confirm, a_yes_that_was_made_to_say_more_is_none)
+{
+	static const char *const changes[] = {
+		"UPDATE approval SET scope = 2, until_us = 9000000000000000000, "
+		"until_boot = 9000000000000000000 WHERE id = ?1",
+		"UPDATE approval SET scope = 1 WHERE id = ?1",
+		"UPDATE approval SET session = 's2' WHERE id = ?1",
+		"UPDATE approval SET asker = 'cli:7' WHERE id = ?1",
+		"UPDATE approval SET answered_by = 'cli:7' WHERE id = ?1",
+	};
+
+	for (size_t i = 0; i < ELEMENTSOF(changes); i++) {
+		char code[8], id[EXECUTION_ID_SIZE];
+		struct approval a, after;
+
+		(void)snprintf(code, sizeof(code), "x%zu", i);
+		a = ask(code, "s1");
+		cr_assert(answer(&a, true, REMEMBER_NOTHING, &after) >= 0);
+		cr_expect(confirm_verify(l, id) == NULL, "row %zu", i);
+		change(changes[i], a.id);
+		cr_expect(use(&a, "s1") == 0 && use(&a, "s2") == 0, "row %zu", i);
+		cr_expect(confirm_verify(l, id) != NULL, "row %zu", i);
+		cr_expect_str_eq(id, a.id);
+		change("DELETE FROM approval WHERE id = ?1", a.id);
+	}
+}
+
+Test(confirm, a_yes_that_was_taken_back_cannot_be_put_back)
+{
+	struct approval a = ask("x", NULL), after;
+
+	cr_assert(answer(&a, true, REMEMBER_DIGEST, &after) >= 0);
+	cr_expect(use(&a, NULL) == 1);
+	cr_assert(confirm_revoke(l, a.id, "cli:2", &err) >= 0);
+	change("UPDATE approval SET state = 2 WHERE id = ?1", a.id);
+	cr_expect(use(&a, NULL) == 0);
+}
+
+Test(confirm, a_yes_for_a_time_cannot_be_drawn_out)
+{
+	struct approval a = ask("x", NULL), after;
+
+	cr_assert(answer(&a, true, REMEMBER_DIGEST, &after) >= 0);
+	change("UPDATE approval SET until_boot = until_boot + 3600000 WHERE id = ?1", a.id);
+	cr_expect(use(&a, NULL) == 0);
+}
+
+Test(confirm, a_shorter_remember_for_counts_from_the_answer)
+{
+	struct approval a = ask("x", NULL), after;
+
+	cr_assert(answer(&a, true, REMEMBER_DIGEST, &after) >= 0);
+	decision.remember_ms = 30000;
+	cr_expect(use(&a, NULL) == 1);
+	decision.remember_ms = 20;
+	(void)usleep(40000);
+	cr_expect(use(&a, NULL) == 0);
+	decision.remember_ms = 60000;
+	cr_expect(use(&a, NULL) == 1);
+}
+
+Test(confirm, a_session_of_the_same_name_is_not_the_same_session)
+{
+	struct approval a = ask("x", "s1"), after;
+
+	cr_assert(answer(&a, true, REMEMBER_SESSION, &after) >= 0);
+	user = "cli:3";
+	cr_expect(use(&a, "s1") == 0);
+	user = "lib:1";
+	cr_expect(use(&a, "s1") == 1, "the same person by another way");
+}
+
+/* Also what was answered long ago stands, and the record goes on to know of it. */
+Test(confirm, what_stands_survives_a_cut)
+{
+	struct approval waits = ask("w", NULL), once = ask("o", NULL), session = ask("s", "s1"),
+			over = { 0 }, after;
+	char id[EXECUTION_ID_SIZE];
+	uint64_t before_us = UINT64_MAX, rows;
+
+	cr_assert(answer(&session, true, REMEMBER_SESSION, &after) >= 0);
+	cr_assert(answer(&once, true, REMEMBER_DIGEST, &after) >= 0);
+	over = ask("n", NULL);
+	cr_assert(answer(&over, false, REMEMBER_NOTHING, &after) >= 0);
+	change("UPDATE approval SET expires_us = 1 WHERE id = ?1", session.id);
+	for (int i = 0; i < 2; i++) {
+		(void)usleep(2000);
+		before_us = UINT64_MAX;
+		cr_assert(confirm_keep(l, &before_us, &err) >= 0, "%s", err.msg);
+		cr_assert(ledger_prune(l, before_us, "test", &rows, &err) >= 0 && rows > 0);
+		cr_assert(confirm_prune(l, before_us, &err) >= 0);
+		cr_expect(confirm_verify(l, id) == NULL, "%s", id);
+		cr_expect(use(&session, "s1") == 1 && use(&once, NULL) == 1);
+	}
+	decision.remember_ms = 1;
+	cr_expect(use(&once, NULL) == 0, "it counts from the answer still");
+	cr_expect(confirm_look(l, over.id, &after, &err) == -ENOENT);
+	cr_expect(confirm_look(l, waits.id, &after, &err) >= 0 && after.state == APPROVAL_WAITING);
+	change("UPDATE approval SET state = 2 WHERE id = ?1", waits.id);
+	cr_expect(confirm_verify(l, id) != NULL);
+}
+
+/* After a cut an approval without events is one of those that went, unless it still stands. */
+Test(confirm, a_cut_excuses_only_what_is_over)
+{
+	struct approval a = ask("x", NULL), after;
+	char id[EXECUTION_ID_SIZE];
+	uint64_t before_us = UINT64_MAX, rows;
+
+	cr_assert(answer(&a, false, REMEMBER_NOTHING, &after) >= 0);
+	(void)usleep(2000);
+	cr_assert(confirm_keep(l, &before_us, &err) >= 0);
+	cr_assert(ledger_prune(l, before_us, "test", &rows, &err) >= 0);
+	cr_expect(confirm_verify(l, id) == NULL, "%s", id);
+	change("UPDATE approval SET state = 2, expires_boot = 9000000000000000000 WHERE id = ?1",
+	       a.id);
+	cr_expect(confirm_verify(l, id) != NULL);
+	cr_expect(use(&a, NULL) == 0);
 }

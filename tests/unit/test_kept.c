@@ -420,6 +420,32 @@ Test(kept, an_answer_given_meanwhile_counts)
 	job_free_fields(&job);
 }
 
+Test(kept, an_answer_does_not_outweigh_the_policy_of_after_the_restart)
+{
+	static struct job job;
+	char id[EXECUTION_ID_SIZE];
+	struct approval after;
+	struct kept found = { 0 };
+
+	write_policy("version: 1\nname: test\ndefault: confirm\napproval: { self: true }\n");
+	reopen();
+	die_with(HIGH, false, NULL, id, JOB_WAITING);
+	write_policy("version: 1\nname: late\ndefault: deny\n");
+	reopen();
+	cr_assert(resume(&job, id, &found) >= 0, "%s", err.msg);
+	cr_assert(confirm_answer(pipeline_ledger(pl),
+	                         &(struct confirm_answer){
+					 .id = found.approval, .actor = "cli:1", .allow = true },
+	                         &after, &err) >= 0);
+	for (int i = 0; i < 100 && !job_is_final(&job); i++) {
+		pipeline_turn(pl);
+		(void)usleep(10000);
+	}
+	cr_expect(fake.starts == 0 && job.state == JOB_DENIED);
+	cr_expect(strstr(job.result.error.msg, "late") != NULL, "%s", job.result.error.msg);
+	job_free_fields(&job);
+}
+
 Test(kept, a_question_whose_bounds_the_policy_changed_does_not_go_on)
 {
 	static struct job job;

@@ -232,6 +232,57 @@ Test(pipeline, an_allowed_job_runs)
 	job_free_fields(&job);
 }
 
+/* Another policy while a job waits. */
+static void judge_by(const char *text)
+{
+	FILE *f = fopen(policy, "w");
+
+	cr_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
+	cr_assert(pipeline_reload(pl, policy, &err) >= 0, "%s", err.msg);
+}
+
+#define ASKED "received analysed decided approval.requested waiting approval.allowed "
+
+Test(pipeline, a_yes_does_not_outweigh_a_policy_that_denies_by_now)
+{
+	static struct job job;
+
+	submit(&job, HIGH);
+	judge_by("version: 1\nname: late\ndefault: deny\nfloor: { limits: { timeout: 5s } }\n");
+	answer(&job, true, NULL);
+	cr_expect(done == 1 && fake.starts == 0 && job.state == JOB_DENIED);
+	cr_expect(strstr(job.result.error.msg, "late") != NULL, "%s", job.result.error.msg);
+	cr_expect_str_eq(trail_of(&job), ASKED "decided denied");
+	job_free_fields(&job);
+}
+
+Test(pipeline, a_yes_is_for_the_bounds_that_were_seen)
+{
+	static struct job job;
+
+	submit(&job, HIGH);
+	judge_by("version: 1\nname: late\ndefault: confirm\n"
+	         "approval: { self: true }\nfloor: { limits: { timeout: 4s } }\n");
+	answer(&job, true, NULL);
+	cr_expect(done == 1 && fake.starts == 0 && job.state == JOB_DENIED);
+	cr_expect(strstr(job.result.error.msg, "changed") != NULL, "%s", job.result.error.msg);
+	cr_expect_str_eq(trail_of(&job), ASKED "denied");
+	job_free_fields(&job);
+}
+
+Test(pipeline, a_policy_that_allows_by_now_needs_no_yes)
+{
+	static struct job job;
+
+	submit(&job, HIGH);
+	judge_by("version: 1\nname: late\ndefault: allow\nfloor: { limits: { timeout: 4s } }\n");
+	answer(&job, true, NULL);
+	cr_expect(done == 1 && fake.starts == 1 && job.state == JOB_FINISHED);
+	cr_expect(fake.seen.limits.timeout_ms == 4000);
+	cr_expect_str_eq(trail_of(&job), ASKED "decided confirmed routed running finished");
+	job_free_fields(&job);
+}
+
 Test(pipeline, a_refused_job_does_not_run)
 {
 	static struct job job;
