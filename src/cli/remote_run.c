@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "cli/follow.h"
-#include "cli/load.h"
 #include "cli/question.h"
 
 #define FAST_MS     50 /* a run this short needs no second request */
@@ -20,6 +19,7 @@
 
 struct remote {
 	const struct run_options *o;
+	struct run_io *io;
 	struct follow follow;
 	struct desk desk;
 	struct channel *terminal;
@@ -243,7 +243,7 @@ static int finish(struct remote *m, struct result *res, struct buf *json, struct
 	if (r >= 0)
 		r = doc_result(in.root, res, err);
 	if (r >= 0)
-		r = follow_show_rest(&m->follow, in.root, &res->error);
+		r = follow_show_rest(&m->follow, in.root, err);
 	if (r >= 0) {
 		*json = m->follow.result;
 		m->follow.result = BUF_INIT(0);
@@ -274,8 +274,8 @@ static int carry_out(struct remote *m, const struct buf *body, struct result *re
 	m->begin_ms = clock_ms();
 	m->desk.client = f->client;
 	if (!m->o->json) {
-		f->fds[0] = STDOUT_FILENO;
-		f->fds[1] = STDERR_FILENO;
+		f->sinks[0] = &m->io->sinks[0];
+		f->sinks[1] = &m->io->sinks[1];
 		m->terminal = m->o->flow.confirm == CONFIRM_ASK ? prompt_open(m->caller) : NULL;
 	}
 	r = submit(m, body, err);
@@ -290,11 +290,11 @@ static int carry_out(struct remote *m, const struct buf *body, struct result *re
 	return r;
 }
 
-int remote_run(const struct run_options *o, struct client *c, struct result *res, struct buf *json)
+int remote_run(const struct run_options *o, struct client *c, struct run_io *io, struct result *res,
+               struct buf *json)
 {
 	CLEANUP_BUF struct buf body = BUF_INIT(REQUEST_JSON_MAX);
-	CLEANUP_FD int cancel_fd = FD_NONE;
-	struct remote m = { .o = o };
+	struct remote m = { .o = o, .io = io };
 	struct request req = o->req;
 	struct err err = { 0 };
 	int r;
@@ -305,8 +305,8 @@ int remote_run(const struct run_options *o, struct client *c, struct result *res
 	if (r == -EILSEQ && !c->asked)
 		return r;
 	if (r >= 0)
-		r = cancel_fd = open_cancel(&err);
-	c->cancel = cancel_fd;
+		r = io->cancel = open_cancel(&err);
+	c->cancel = io->cancel;
 	follow_init(&m.follow, c, 2ULL * ESCAPED_MAX * o->req.limits.output_bytes + JSON_EXTRA);
 	if (r >= 0)
 		r = carry_out(&m, &body, res, json, &err);
