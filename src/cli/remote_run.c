@@ -13,6 +13,7 @@
 
 #define FAST_MS     50 /* a run this short needs no second request */
 #define QUIET_MS    1000
+#define ASK_MS      1000        /* that the daemon may wait for the end of what was cancelled */
 #define END_MS      15000       /* from Ctrl-C to the end of the run */
 #define JSON_EXTRA  (192 * MIB) /* of a result beside stdout and stderr */
 #define ESCAPED_MAX 6           /* bytes of JSON for one of output */
@@ -169,7 +170,9 @@ static int turn(struct remote *m, struct err *err)
 		r = cancel(m, err);
 	if (r >= 0 && p[2].revents)
 		(void)prompt_turn_at(m->terminal, &m->desk, err);
-	if (r >= 0 && (p[0].revents || follow_fd(f) < 0))
+	if (r >= 0 && f->broken && m->cancelled_ms)
+		r = follow_ask(f, ASK_MS, err); /* its events are full of what nobody takes */
+	else if (r >= 0 && (p[0].revents || follow_fd(f) < 0))
 		r = follow_read(f, err);
 	else if (r >= 0)
 		r = follow_tick(f, err);
