@@ -49,7 +49,7 @@ static int jail_once(struct launcher *l, const struct entry *e, bool kept, uint3
 {
 	CLEANUP_ARENA struct arena a = ARENA_INIT(4 * MIB);
 	CLEANUP(result_done) struct result res;
-	const struct jail_io io = { .out_fd = FD_NONE, .err_fd = FD_NONE, .cancel_fd = FD_NONE };
+	const struct jail_io io = { .cancel_fd = FD_NONE };
 	struct request req;
 	struct plan plan;
 	int r;

@@ -131,9 +131,11 @@ static int list_one(void *data, const struct approval *a)
 
 static int put_out(const struct buf *b, struct err *err)
 {
-	if (buf_finish(b) < 0 || write_all(STDOUT_FILENO, b->data, b->len) < 0)
-		return err_set(err, ERR_IO, EIO, "write the output");
-	return 0;
+	int r = buf_finish(b);
+
+	if (r >= 0)
+		r = write_all(STDOUT_FILENO, b->data, b->len);
+	return r < 0 ? err_set(err, ERR_IO, -r, "write the output") : 0;
 }
 
 static int do_ls(const struct desk *d, const struct options *o, struct err *err)

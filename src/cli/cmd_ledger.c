@@ -499,8 +499,6 @@ static int run(size_t which, const struct ledger_args *a)
 	if (r == 0)
 		r = commands[which].run(l, a, &status, &err);
 	ledger_close(l);
-	if (r == 0 && fflush(stdout) != 0)
-		r = err_set(&err, ERR_IO, errno, "write the rows");
 	return r < 0 ? complain_of(&err) : status;
 }
 

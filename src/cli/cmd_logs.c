@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/cmd.h"
+#include "cli/load.h"
 #include "cli/remote.h"
 
 #define ROUNDS_MAX (1u << 20)
@@ -23,7 +24,7 @@ static const char logs_help[] =
 	"  brig logs -f 5kq2\n"
 	"\n"
 	"Exit status: 0; 2 for wrong usage; 125 when brig failed, or there is no such execution;\n"
-	"126 when the daemon refuses.\n";
+	"126 when the daemon refuses; 130 when the reader of the output went away.\n";
 
 static int show_what_is_there(struct follow *f, int which, struct err *err)
 {
@@ -48,7 +49,7 @@ static int show_kept(struct follow *f, struct err *err)
 }
 
 static int show_logs(struct client *c, const char *prefix, bool is_stderr, bool follow,
-                     struct err *err)
+                     struct sink *to, struct err *err)
 {
 	struct follow f;
 	int r;
@@ -57,7 +58,7 @@ static int show_logs(struct client *c, const char *prefix, bool is_stderr, bool 
 	r = execution_find(c, prefix, f.id, err);
 	if (r >= 0)
 		r = follow_ask(&f, 0, err);
-	f.fds[is_stderr] = STDOUT_FILENO;
+	f.sinks[is_stderr] = to;
 	if (r >= 0 && !f.over && !follow)
 		r = show_what_is_there(&f, is_stderr, err);
 	if (r >= 0 && !f.over && follow) {
@@ -78,6 +79,7 @@ int cmd_logs(int argc, char **argv)
 		                             { "--stderr", NULL, &is_stderr } };
 	struct remote_words w = { 0 };
 	struct err err = { 0 };
+	struct sink to;
 	struct client c;
 	int r = remote_parse(argc, argv, flags, ELEMENTSOF(flags), &w);
 
@@ -86,9 +88,13 @@ int cmd_logs(int argc, char **argv)
 	if (r < 0 || w.n_ids != 1)
 		return remote_usage("logs");
 	r = remote_open(w.host, &c, &err);
-	if (r >= 0) {
-		r = show_logs(&c, w.ids[0], is_stderr, follow, &err);
-		remote_close(&c);
-	}
+	if (r < 0)
+		return remote_failed(&err);
+	sink_open(&to, STDOUT_FILENO);
+	r = show_logs(&c, w.ids[0], is_stderr, follow, &to, &err);
+	sink_close(&to);
+	remote_close(&c);
+	if (to.error)
+		return output_lost(to.error);
 	return r < 0 ? remote_failed(&err) : 0;
 }

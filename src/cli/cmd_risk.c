@@ -170,11 +170,11 @@ static int say(const struct findings *f, struct str code, const struct options *
 	} else {
 		put_text(&out, f, code);
 	}
-	if (buf_finish(&out) < 0 || fwrite(out.data, 1, out.len, stdout) != out.len ||
-	    fflush(stdout) != 0) {
+	if (buf_finish(&out) < 0) {
 		(void)fprintf(stderr, "brig risk: the answer could not be written\n");
 		return EXIT_BROKEN;
 	}
+	(void)fwrite(out.data, 1, out.len, stdout); /* main() looks whether it arrived */
 	return o->fail_at != RISK_UNKNOWN && f->level >= o->fail_at ? 1 : 0;
 }
 

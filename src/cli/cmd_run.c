@@ -3,6 +3,7 @@
 /* brig run: options -> request -> the pipeline -> output, files, exit status. */
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +24,6 @@
 #define EXIT_KILLED    137
 #define EXIT_CANCELLED 130
 #define EXIT_USAGE     2
-#define LIVE_CHUNK     4096  /* a pipe that polls writable takes this much without blocking */
 #define WARM_MS        20000 /* to a box that waits; a zygote loads in it */
 
 static void ignore(void *data, struct job *job)
@@ -41,35 +41,39 @@ static void set_fetch(const struct run_options *o, struct jail_fetch *fetch, str
 }
 
 /* A box is made for it, and only for it. */
-static int execute(const struct run_options *o, const struct run_variant *v, struct job *job)
+static int execute(const struct run_options *o, const struct run_variant *v, struct run_io *io,
+                   struct job *job)
 {
 	struct err *err = &job->result.error;
 	struct executor_jail ex = { .base.ops = &executor_jail_ops,
 		                    .launcher = v->launcher,
 		                    .without = v->without };
-	CLEANUP_FD int cancel = open_cancel(err);
 	struct jail_fetch fetch[RUN_PAIRS_MAX];
 	struct flow flow = { 0 };
-	int r = cancel < 0 ? cancel : flow_open(&flow, &o->flow, !o->json, &ex.base, err);
+	int r = io->cancel = open_cancel(err);
 
+	if (r >= 0)
+		r = flow_open(&flow, &o->flow, !o->json, &ex.base, err);
 	if (r < 0)
 		return r;
 	job->request = o->req;
 	job->done = ignore;
-	job->io = (struct jail_io){ .out_fd = o->json ? FD_NONE : STDOUT_FILENO,
-		                    .err_fd = o->json ? FD_NONE : STDERR_FILENO,
-		                    .cancel_fd = cancel };
+	job->io = (struct jail_io){ .out = o->json ? NULL : &io->sinks[0],
+		                    .err = o->json ? NULL : &io->sinks[1],
+		                    .cancel_fd = io->cancel };
 	set_fetch(o, fetch, job);
 	pipeline_submit(flow.pipeline, job);
-	pipeline_wait(flow.pipeline, job, cancel);
+	pipeline_wait(flow.pipeline, job, io->cancel);
 	flow_close(&flow);
 	return 0;
 }
 
 /* Live, up to the limit; what came after it is told at the end, as execute() does. */
 struct live {
+	struct run_io *io;
 	struct buf waiting[2]; /* for a reader that is slower than the code */
-	bool broken, over;
+	size_t shown[2];       /* of it */
+	bool over;
 };
 
 static void note_over(void *data, struct job *job)
@@ -85,55 +89,70 @@ static void show(void *data, bool is_stderr, const char *bytes, size_t n)
 	buf_put(to, bytes, MIN2(n, to->max - to->len));
 }
 
-/* As much as the reader takes; all of it in the end. */
-static void flush_live(struct live *live, bool all)
+static size_t n_waiting(const struct live *live, int i)
 {
-	for (int i = 0; i < 2 && !live->broken; i++) {
-		struct buf *b = &live->waiting[i];
-		struct pollfd p = { i + 1, POLLOUT, 0 };
-		size_t n = all ? b->len : MIN2(b->len, LIVE_CHUNK);
+	return live->io->sinks[i].fd < 0 ? 0 : live->waiting[i].len - live->shown[i];
+}
 
-		while (n && (all || poll(&p, 1, 0) > 0)) {
-			if (write_all(i + 1, b->data, n) < 0) {
-				live->broken = true;
-				break;
-			}
-			memmove(b->data, b->data + n, b->len - n);
-			b->len -= n;
-			b->max -= n; /* what was shown counts against the limit */
-			n = all ? b->len : MIN2(b->len, LIVE_CHUNK);
+/* As much as the reader takes. */
+static void flush_live(struct live *live)
+{
+	for (int i = 0; i < 2; i++) {
+		ssize_t w = 1;
+
+		while (w > 0 && n_waiting(live, i)) {
+			w = sink_write(&live->io->sinks[i], live->waiting[i].data + live->shown[i],
+			               n_waiting(live, i));
+			live->shown[i] += w > 0 ? (size_t)w : 0;
 		}
 	}
 }
 
-static void turn_until(struct pipeline *pl, struct job *job, int cancel, struct live *live)
+static void turn_until(struct pipeline *pl, struct job *job, struct live *live)
 {
+	const struct sink *sinks = live->io->sinks;
+
 	while (!live->over) {
-		struct pollfd p[] = { { pipeline_fd(pl), POLLIN, 0 }, { cancel, POLLIN, 0 } };
+		struct pollfd p[] = { { pipeline_fd(pl), POLLIN, 0 },
+			              { live->io->cancel, POLLIN, 0 },
+			              { -1, POLLOUT, 0 },
+			              { -1, POLLOUT, 0 } };
 
 		pipeline_turn(pl);
-		flush_live(live, false);
+		flush_live(live);
 		if (live->over)
 			break;
-		(void)poll(p, 2, job->state == JOB_RUNNING ? PIPELINE_TICK_MS : 1000);
-		if (live->broken || p[1].revents)
+		for (int i = 0; i < 2; i++)
+			p[2 + i].fd = n_waiting(live, i) ? sinks[i].fd : -1;
+		(void)poll(p, ELEMENTSOF(p), job->state == JOB_RUNNING ? PIPELINE_TICK_MS : 1000);
+		if (p[1].revents || sinks[0].error || sinks[1].error)
 			pipeline_cancel(pl, job);
 	}
-	flush_live(live, true);
 }
 
-static void show_rest(const struct result *res)
+/* All that waits, how much is missing, the end. */
+static void show_rest(struct live *live, const struct result *res)
 {
 	const uint64_t dropped[] = { res->out_dropped, res->err_dropped };
 	const struct buf *kept[] = { &res->out, &res->errout };
+	int cancel = live->io->cancel;
 
 	for (int i = 0; i < 2; i++) {
+		struct sink *s = &live->io->sinks[i];
+		uint64_t unseen = kept[i]->len + dropped[i] - live->waiting[i].len;
+		size_t tail = (size_t)MIN2(unseen, kept[i]->len - kept[i]->len / 2);
+		char mark[80];
+		int n;
+
+		if (n_waiting(live, i))
+			(void)sink_write_all(s, live->waiting[i].data + live->shown[i],
+			                     n_waiting(live, i), cancel);
 		if (!dropped[i])
 			continue;
-		(void)dprintf(i + 1, "\n[brig: %llu bytes of %s dropped]\n",
-		              (unsigned long long)dropped[i], i ? "stderr" : "stdout");
-		(void)write_all(i + 1, kept[i]->data + kept[i]->len / 2,
-		                kept[i]->len - kept[i]->len / 2);
+		n = snprintf(mark, sizeof(mark), "\n[brig: %" PRIu64 " bytes of %s dropped]\n",
+		             unseen - tail, i ? "stderr" : "stdout");
+		(void)sink_write_all(s, mark, (size_t)n, cancel);
+		(void)sink_write_all(s, kept[i]->data + kept[i]->len - tail, tail, cancel);
 	}
 }
 
@@ -154,11 +173,13 @@ static int make_waiting_box(void *data, const struct request *req, struct err *e
 	return r;
 }
 
-static void run_warm(const struct run_options *o, struct pipeline *pl, int cancel, struct job *job)
+static void run_warm(const struct run_options *o, struct pipeline *pl, struct run_io *io,
+                     struct job *job)
 {
 	static struct live live;
 	struct jail_fetch fetch[RUN_PAIRS_MAX];
 
+	live.io = io;
 	live.waiting[0] = live.waiting[1] = BUF_INIT(o->req.limits.output_bytes);
 	job->request = o->req;
 	job->done = note_over;
@@ -169,29 +190,31 @@ static void run_warm(const struct run_options *o, struct pipeline *pl, int cance
 		job->listen_data = &live;
 	}
 	pipeline_submit(pl, job);
-	turn_until(pl, job, cancel, &live);
+	turn_until(pl, job, &live);
 	if (!o->json)
-		show_rest(&job->result);
+		show_rest(&live, &job->result);
 	buf_done(&live.waiting[0]);
 	buf_done(&live.waiting[1]);
 }
 
 /* As execute(), in a box that was complete before it was asked for anything. */
-static int execute_warm(const struct run_options *o, const struct run_variant *v, struct job *job)
+static int execute_warm(const struct run_options *o, const struct run_variant *v, struct run_io *io,
+                        struct job *job)
 {
 	const struct pool_config config = { .launcher = v->launcher, .without = v->without };
 	struct executor_pool ex = { .base.ops = &executor_pool_ops, .need = make_waiting_box };
 	struct err *err = &job->result.error;
-	CLEANUP_FD int cancel = open_cancel(err);
 	struct flow flow = { 0 };
-	int r = cancel < 0 ? cancel : pool_open(&config, &ex.pool, err);
+	int r = io->cancel = open_cancel(err);
 
+	if (r >= 0)
+		r = pool_open(&config, &ex.pool, err);
 	if (r < 0)
 		return r;
 	ex.data = ex.pool;
 	r = flow_open(&flow, &o->flow, !o->json, &ex.base, err);
 	if (r >= 0)
-		run_warm(o, flow.pipeline, cancel, job);
+		run_warm(o, flow.pipeline, io, job);
 	pool_close(ex.pool);
 	flow_close(&flow);
 	return r;
@@ -205,8 +228,9 @@ int run_status(const struct result *res)
 		 * well. */
 		return res->exit_code == 0 && res->error.code != ERR_NONE ? EXIT_FAILED
 		                                                          : res->exit_code;
-	case RUN_FAILED:
 	case RUN_OUTPUT_LIMIT:
+		return res->exit_code == 0 && res->not_fetched ? EXIT_FAILED : res->exit_code;
+	case RUN_FAILED:
 	case RUN_DISK_LIMIT:
 		return res->exit_code;
 	case RUN_TIMED_OUT:
@@ -223,7 +247,7 @@ int run_status(const struct result *res)
 	case RUN_EXPIRED:
 		return EXIT_REFUSED;
 	case RUN_SETUP_FAILED:
-		return res->error.code == ERR_UNSUPPORTED ? EXIT_REFUSED : EXIT_FAILED;
+		return res->error.code == ERR_NONE ? EXIT_FAILED : err_code_exit(res->error.code);
 	case RUN_LOST:
 	case RUN_STATE_COUNT:
 		return EXIT_FAILED;
@@ -232,7 +256,7 @@ int run_status(const struct result *res)
 }
 
 /* `remote`: as the daemon gave it; empty: there was none, or it gave none. */
-static int print_json(const struct result *res, const struct buf *remote)
+static int print_json(const struct result *res, const struct buf *remote, struct run_io *io)
 {
 	CLEANUP_BUF struct buf b = BUF_INIT(RESULT_JSON_MAX);
 	int r = 0;
@@ -244,7 +268,8 @@ static int print_json(const struct result *res, const struct buf *remote)
 	buf_putc(&b, '\n');
 	if (r >= 0)
 		r = buf_finish(&b);
-	return r < 0 ? r : write_all(STDOUT_FILENO, b.data, b.len);
+	sink_open(&io->sinks[0], STDOUT_FILENO);
+	return r < 0 ? r : sink_write_all(&io->sinks[0], b.data, b.len, io->cancel);
 }
 
 static void print_receipt(const struct result *res, const struct buf *remote)
@@ -259,24 +284,36 @@ static void print_receipt(const struct result *res, const struct buf *remote)
 		(void)write_all(STDERR_FILENO, b.data, b.len);
 }
 
-static int tell(const struct run_options *o, const struct result *res, const struct buf *remote)
+/* The first that something went wrong with; 0: all was written. */
+static int output_error(const struct run_io *io)
 {
-	if (o->json) {
-		if (print_json(res, remote) < 0) {
-			(void)fprintf(stderr, "brig: the result could not be written\n");
-			return EXIT_FAILED;
-		}
-	} else if (res->error.code != ERR_NONE) {
-		complain(&res->error);
+	return io->sinks[0].error ? io->sinks[0].error : io->sinks[1].error;
+}
+
+static int tell(const struct run_options *o, struct run_io *io, const struct job *job,
+                const struct buf *remote)
+{
+	const struct result *res = &job->result;
+
+	if (o->json && print_json(res, remote, io) < 0 && !output_error(io)) {
+		(void)fprintf(stderr, "brig: the result could not be written\n");
+		return EXIT_FAILED;
 	}
+	close_cancel(&io->cancel);
+	if (output_error(io) == EINTR)
+		return output_lost(EINTR); /* the errors' reader may be the one who does not read */
+	if (*job->lowered && !o->json)
+		(void)fprintf(stderr, "brig: the policy set other bounds: %s\n", job->lowered);
+	if (!o->json && res->error.code != ERR_NONE)
+		complain(&res->error);
 	if (o->receipt && res->receipt.verified)
 		print_receipt(res, remote);
-	return run_status(res);
+	return output_error(io) ? output_lost(output_error(io)) : run_status(res);
 }
 
 /* In the daemon, when there is one: 1 and all is in job->result. 0: here. */
 static int execute_remotely(const struct run_options *o, const struct run_variant *v,
-                            struct job *job, struct buf *ret_json)
+                            struct run_io *io, struct job *job, struct buf *ret_json)
 {
 	struct err *err = &job->result.error;
 	struct client c;
@@ -286,7 +323,7 @@ static int execute_remotely(const struct run_options *o, const struct run_varian
 		job->result.state = err->code == ERR_INVALID ? RUN_REJECTED : RUN_SETUP_FAILED;
 		return r < 0 ? 1 : 0;
 	}
-	r = remote_run(o, &c, &job->result, ret_json);
+	r = remote_run(o, &c, io, &job->result, ret_json);
 	client_done(&c);
 	return r != -EILSEQ;
 }
@@ -297,6 +334,7 @@ int run_main(int argc, char **argv, const struct run_variant *v)
 	CLEANUP_BUF struct buf remote = BUF_INIT(0);
 	static struct run_options o; /* large, and only one */
 	static struct job job;
+	struct run_io io = { { SINK_NONE, SINK_NONE }, FD_NONE };
 	struct result *res = &job.result;
 	int status, r;
 
@@ -312,15 +350,17 @@ int run_main(int argc, char **argv, const struct run_variant *v)
 		return fputs(run_help, stdout) < 0 ? EXIT_FAILED : 0;
 	if (r >= 0)
 		r = load_request(&o, &arena, &res->error);
+	for (int i = 0; i < 2 && !o.json; i++)
+		sink_open(&io.sinks[i], STDOUT_FILENO + i);
 	if (r < 0)
 		res->state = RUN_REJECTED;
-	else if (execute_remotely(&o, v, &job, &remote) > 0)
+	else if (execute_remotely(&o, v, &io, &job, &remote) > 0)
 		; /* res tells */
-	else if ((o.warm ? execute_warm(&o, v, &job) : execute(&o, v, &job)) < 0)
+	else if ((o.warm ? execute_warm(&o, v, &io, &job) : execute(&o, v, &io, &job)) < 0)
 		res->state = RUN_SETUP_FAILED;
-	if (*job.lowered && !o.json)
-		(void)fprintf(stderr, "brig: the policy set other bounds: %s\n", job.lowered);
-	status = tell(&o, res, &remote);
+	status = tell(&o, &io, &job, &remote);
+	sink_close(&io.sinks[0]);
+	sink_close(&io.sinks[1]);
 	job_free_fields(&job);
 	return status;
 }

@@ -193,9 +193,11 @@ static int make_like(const struct options *o, struct token *k, struct err *err)
 
 static int put_out(const struct buf *b, struct err *err)
 {
-	if (buf_finish(b) < 0 || write_all(STDOUT_FILENO, b->data, b->len) < 0)
-		return err_set(err, ERR_IO, EIO, "write the output");
-	return 0;
+	int r = buf_finish(b);
+
+	if (r >= 0)
+		r = write_all(STDOUT_FILENO, b->data, b->len);
+	return r < 0 ? err_set(err, ERR_IO, -r, "write the output") : 0;
 }
 
 static void put_bound(struct buf *out, const char *key, uint64_t value)

@@ -12,7 +12,6 @@
 #define BREAKS_MAX  5
 #define BREAK_MS    200        /* and so much more each time */
 #define QUIET_MS    30000      /* of events; then it is asked */
-#define LIVE_CHUNK  4096       /* a pipe that polls writable takes this without blocking */
 #define OUTPUT_MAX  (64 * MIB) /* one answer of raw output */
 #define FETCHES_MAX (1u << 20)
 #define REPLACED    "\xef\xbf\xbd" /* in the place of a byte that is not UTF-8 */
@@ -21,11 +20,9 @@ static const char *const stream_names[] = { "stdout", "stderr" };
 
 void follow_init(struct follow *f, struct client *c, size_t max)
 {
-	*f = (struct follow){ .client = c,
-		              .fds = { FD_NONE, FD_NONE },
-		              .max = max,
-		              .result = BUF_INIT(max),
-		              .stream = CLIENT_STREAM_INIT };
+	*f = (struct follow){
+		.client = c, .max = max, .result = BUF_INIT(max), .stream = CLIENT_STREAM_INIT
+	};
 }
 
 void follow_done(struct follow *f)
@@ -44,28 +41,12 @@ int follow_fd(const struct follow *f)
 /* Whoever reads it may be slow; Ctrl-C ends waiting for him. */
 static void show(struct follow *f, int which, const char *p, size_t n)
 {
-	int fd = f->fds[which];
+	struct sink *s = f->sinks[which];
 
-	if (n && fd >= 0)
-		progress_clear();
-	while (n && fd >= 0 && !f->broken) {
-		struct pollfd p2[] = { { fd, POLLOUT, 0 }, { f->client->cancel, POLLIN, 0 } };
-		ssize_t w;
-
-		if (poll(p2, ELEMENTSOF(p2), -1) < 0 && errno != EINTR)
-			f->broken = true;
-		if (!p2[0].revents) {
-			f->broken |= p2[1].revents != 0;
-			continue;
-		}
-		w = write(fd, p, MIN2(n, (size_t)LIVE_CHUNK));
-		if (w < 0 && errno != EINTR && errno != EAGAIN)
-			f->broken = true;
-		if (w > 0) {
-			p += w;
-			n -= (size_t)w;
-		}
-	}
+	if (!n || !s || f->broken)
+		return;
+	progress_clear();
+	f->broken = sink_write_all(s, p, n, f->client->cancel) < 0;
 }
 
 static void show_dropped(struct follow *f, int which, uint64_t bytes)
@@ -123,7 +104,7 @@ static int on_output(struct follow *f, json_t *o, struct err *err)
 	bool done;
 	int r;
 
-	if (f->fds[which] < 0 || !text.n)
+	if (!f->sinks[which] || !text.n)
 		return 0;
 	if (is_exact(text) && at == f->offset[which]) {
 		show(f, which, text.p, text.n);
@@ -152,7 +133,7 @@ int follow_show_rest(struct follow *f, json_t *result, struct err *err)
 	for (int i = 0; i < 2 && r >= 0; i++) {
 		struct str text = doc_bytes(result, stream_names[i]);
 
-		if (f->fds[i] < 0)
+		if (!f->sinks[i])
 			continue;
 		if (is_exact(text) && !doc_number(truncated, stream_names[i]))
 			r = show_text(f, i, text);

@@ -6,16 +6,17 @@
 
 #include "cli/client.h"
 #include "cli/doc.h"
+#include "exec/sink.h"
 
 struct follow {
 	struct client *client;
 	char id[EXECUTION_ID_SIZE];
-	int fds[2]; /* that take stdout and stderr; FD_NONE: nobody wants it */
-	size_t max; /* of a result */
+	struct sink *sinks[2]; /* that take stdout and stderr; NULL: nobody wants it */
+	size_t max;            /* of a result */
 	char state[16];
 	char approval[EXECUTION_ID_SIZE]; /* that it waits for; "": none */
 	bool over;                        /* result is there */
-	bool broken;                      /* a reader of the output is gone */
+	bool broken;                      /* nobody takes the output any more */
 	struct buf result;                /* JSON */
 	/* Its own. */
 	struct client_stream stream;

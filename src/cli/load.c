@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "exec/host_file.h"
 
 void complain(const struct err *err)
 {
@@ -75,9 +77,12 @@ int read_path(const char *path, uint64_t max, struct arena *a, struct str *ret,
 int write_all(int fd, const char *p, size_t n)
 {
 	while (n) {
+		struct pollfd room = { fd, POLLOUT, 0 };
 		ssize_t w = write(fd, p, n);
 
-		if (w < 0 && errno != EINTR)
+		if (w < 0 && errno == EAGAIN)
+			(void)poll(&room, 1, -1);
+		else if (w < 0 && errno != EINTR)
 			return -errno;
 		if (w > 0) {
 			p += w;
@@ -85,6 +90,15 @@ int write_all(int fd, const char *p, size_t n)
 		}
 	}
 	return 0;
+}
+
+int output_lost(int sys)
+{
+	if (sys == EPIPE || sys == EINTR)
+		return 130; /* whoever left, or pressed Ctrl-C, knows */
+	(void)fprintf(stderr, "brig: the output could not be written%s%s\n", sys ? ": " : "",
+	              sys ? strerror(sys) : "");
+	return 125;
 }
 
 static const char *base_name(const char *path)
@@ -138,20 +152,42 @@ int load_request(struct run_options *o, struct arena *a, struct err *err)
 		             &o->req.stdin_data, err);
 	else if (r >= 0 && o->stdin_path)
 		r = read_path(o->stdin_path, REQUEST_STDIN_MAX, a, &o->req.stdin_data, NULL, err);
+	for (size_t i = 0; r >= 0 && i < o->n_outs; i++)
+		r = host_file_check(o->outs[i].host, err);
 	return r < 0 ? r : request_check(&o->req, err);
 }
 
-int open_cancel(struct err *err)
+static sigset_t cancel_signals(void)
 {
 	sigset_t set;
-	int fd;
 
 	(void)sigemptyset(&set);
 	(void)sigaddset(&set, SIGINT);
 	(void)sigaddset(&set, SIGTERM);
 	(void)sigaddset(&set, SIGHUP);
+	return set;
+}
+
+int open_cancel(struct err *err)
+{
+	const sigset_t set = cancel_signals();
+	int fd;
+
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	(void)signal(SIGPIPE, SIG_IGN);
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return fd < 0 ? err_set(err, ERR_INTERNAL, errno, "signalfd") : fd;
+}
+
+void close_cancel(int *fd)
+{
+	const sigset_t set = cancel_signals();
+	struct signalfd_siginfo came;
+
+	if (*fd < 0)
+		return;
+	while (read(*fd, &came, sizeof(came)) > 0)
+		;
+	*fd = fd_close(*fd);
+	(void)sigprocmask(SIG_UNBLOCK, &set, NULL);
 }

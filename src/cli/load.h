@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "cli/run_options.h"
+#include "exec/sink.h"
 
 /* "brig: what" and, below it, the remedy; on standard error. */
 void complain(const struct err *err);
@@ -19,7 +20,17 @@ int read_all(int fd, uint64_t max, const char *what, struct arena *a, struct str
 int read_path(const char *path, uint64_t max, struct arena *a, struct str *ret,
               bool *ret_executable, struct err *err);
 int write_all(int fd, const char *p, size_t n);
+/* Says why output could not be written (0: nobody knows), unless its reader left: the status. */
+int output_lost(int sys);
 /* Code, files and standard input of the options, and request_check(). */
 int load_request(struct run_options *o, struct arena *a, struct err *err);
 /* Ctrl-C and friends become readable instead of deadly: the run is stopped and cleaned up. */
 int open_cancel(struct err *err);
+/* Deadly again, when nothing is left to clean up. Closes it; what came until then is forgotten. */
+void close_cancel(int *fd);
+
+/* Where a run's output goes, and what ends the run. */
+struct run_io {
+	struct sink sinks[2]; /* stdout, stderr */
+	int cancel; /* of open_cancel(), once there is something to end; FD_NONE: not yet */
+};

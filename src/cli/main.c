@@ -3,12 +3,14 @@
 /* brig: the command. */
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/str.h"
 #include "cli/cmd.h"
+#include "cli/load.h"
 
 static const struct {
 	const char *name;
@@ -67,14 +69,19 @@ static int open_stdio(void)
 	}
 }
 
-int main(int argc, char **argv)
+/* What was printed and did not arrive was not done. */
+static int flushed(int status)
+{
+	bool failed = ferror(stdout);
+	int sys = fflush(stdout) != 0 ? errno : 0;
+
+	return failed || sys ? output_lost(sys) : status;
+}
+
+static int carry_out(int argc, char **argv)
 {
 	const char *word = argc > 1 ? argv[1] : NULL;
 
-	if (open_stdio() < 0) {
-		(void)fprintf(stderr, "brig: no descriptors: %s\n", strerror(errno));
-		return 125;
-	}
 	if (!word) {
 		help(stderr);
 		return 2;
@@ -95,4 +102,13 @@ int main(int argc, char **argv)
 		(void)fprintf(stderr, " %s", commands[i].name);
 	(void)fprintf(stderr, "; see \"brig --help\"\n");
 	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	if (open_stdio() < 0) {
+		(void)fprintf(stderr, "brig: no descriptors: %s\n", strerror(errno));
+		return 125;
+	}
+	return flushed(carry_out(argc, argv));
 }

@@ -3,16 +3,12 @@
 /* --out, when the run was a daemon's: its files come after the result. */
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "cli/load.h"
 #include "cli/remote_run.h"
+#include "exec/host_file.h"
 
 #define FILE_BYTES_MAX (64 * MIB) /* that a daemon keeps of one execution */
 
@@ -30,25 +26,14 @@ static void put_encoded(struct buf *out, const char *text)
 	}
 }
 
-/* Replaced as a whole or not at all. */
 static int put_file(const char *path, const struct buf *data, struct err *err)
 {
-	CLEANUP_FD int fd = FD_NONE;
-	char temp[PATH_MAX];
-	int r;
+	struct host_file f;
+	int r = host_file_begin(&f, path, err);
 
-	if ((size_t)snprintf(temp, sizeof(temp), "%s.brig-XXXXXX", path) >= sizeof(temp))
-		return err_set(err, ERR_INVALID, ENAMETOOLONG, "--out");
-	fd = mkostemp(temp, O_CLOEXEC);
-	if (fd < 0)
-		return err_set(err, ERR_IO, errno, "create \"%.100s\"", path);
-	r = data->len ? write_all(fd, data->data, data->len) : 0;
-	if (r >= 0 && (fchmod(fd, 0644) < 0 || rename(temp, path) < 0))
-		r = -errno;
-	if (r >= 0)
-		return 0;
-	(void)unlink(temp);
-	return err_set(err, ERR_IO, -r, "write \"%.100s\"", path);
+	if (r < 0)
+		return r;
+	return host_file_end(&f, data->len ? write_all(f.fd, data->data, data->len) : 0, err);
 }
 
 static int fetch(struct client *c, const char *id, const struct run_pair *out, struct err *err)
@@ -65,10 +50,23 @@ static int fetch(struct client *c, const char *id, const struct run_pair *out, s
 	call.path = path.data;
 	e = client_call(c, &call, &r, err);
 	if (e < 0)
-		return err_wrap(err, e, "--out");
+		return err_wrap(err, e, "--out \"%.100s\"", out->box);
 	e = put_file(out->host, &r.body, err);
 	reply_free_fields(&r);
 	return e;
+}
+
+/* A copy: what the reader made is not jansson's to free. */
+static void put_changed(json_t *root, json_t *error, struct buf *out)
+{
+	json_t *copy = json_copy(root);
+
+	if (copy && json_object_set_new(copy, "error", error) >= 0 &&
+	    json_object_set_new(copy, "success", json_false()) >= 0)
+		doc_put(copy, out);
+	else
+		out->error = -ENOMEM;
+	json_decref(copy);
 }
 
 /* The result says what the command's status says. */
@@ -76,16 +74,13 @@ static void put_error(struct buf *json, const struct err *e)
 {
 	CLEANUP_DOC struct json_reader in = { 0 };
 	struct buf out = BUF_INIT(json->max);
-	json_t *error;
 
 	if (doc_parse((struct str){ json->data, json->len }, &in, NULL) < 0)
 		return;
-	error = json_pack("{s:s,s:s,s:s}", "code", err_code_name(e->code), "cause", e->msg,
-	                  "remedy", e->remedy);
-	if (!error || json_object_set_new(in.root, "error", error) < 0 ||
-	    json_object_set_new(in.root, "success", json_false()) < 0)
-		return;
-	doc_put(in.root, &out);
+	put_changed(in.root,
+	            json_pack("{s:s,s:s,s:s}", "code", err_code_name(e->code), "cause", e->msg,
+	                      "remedy", e->remedy),
+	            &out);
 	if (buf_finish(&out) < 0) {
 		buf_done(&out);
 		return;
@@ -100,9 +95,7 @@ void remote_fetch(const struct run_options *o, struct client *c, const char *id,
 	for (size_t i = 0; i < o->n_outs; i++) {
 		struct err err = { 0 };
 
-		if (fetch(c, id, &o->outs[i], &err) >= 0 || res->error.code != ERR_NONE)
-			continue;
-		res->error = err;
-		put_error(json, &err);
+		if (fetch(c, id, &o->outs[i], &err) < 0 && result_not_fetched(res, &err))
+			put_error(json, &err);
 	}
 }

@@ -9,17 +9,18 @@
 
 #include "base/clock.h"
 #include "cli/follow.h"
-#include "cli/load.h"
 #include "cli/question.h"
 
 #define FAST_MS     50 /* a run this short needs no second request */
 #define QUIET_MS    1000
+#define ASK_MS      1000        /* that the daemon may wait for the end of what was cancelled */
 #define END_MS      15000       /* from Ctrl-C to the end of the run */
 #define JSON_EXTRA  (192 * MIB) /* of a result beside stdout and stderr */
 #define ESCAPED_MAX 6           /* bytes of JSON for one of output */
 
 struct remote {
 	const struct run_options *o;
+	struct run_io *io;
 	struct follow follow;
 	struct desk desk;
 	struct channel *terminal;
@@ -147,7 +148,9 @@ static int turn(struct remote *m, struct err *err)
 		r = cancel(m, err);
 	if (r >= 0 && p[2].revents)
 		(void)prompt_turn_at(m->terminal, &m->desk, err);
-	if (r >= 0 && (p[0].revents || follow_fd(f) < 0))
+	if (r >= 0 && f->broken && m->cancelled_ms)
+		r = follow_ask(f, ASK_MS, err); /* its events are full of what nobody takes */
+	else if (r >= 0 && (p[0].revents || follow_fd(f) < 0))
 		r = follow_read(f, err);
 	else if (r >= 0)
 		r = follow_tick(f, err);
@@ -221,7 +224,7 @@ static int finish(struct remote *m, struct result *res, struct buf *json, struct
 	if (r >= 0)
 		r = doc_result(in.root, res, err);
 	if (r >= 0)
-		r = follow_show_rest(&m->follow, in.root, &res->error);
+		r = follow_show_rest(&m->follow, in.root, err);
 	if (r >= 0) {
 		*json = m->follow.result;
 		m->follow.result = BUF_INIT(0);
@@ -252,8 +255,8 @@ static int carry_out(struct remote *m, const struct buf *body, struct result *re
 	m->begin_ms = clock_ms();
 	m->desk.client = f->client;
 	if (!m->o->json) {
-		f->fds[0] = STDOUT_FILENO;
-		f->fds[1] = STDERR_FILENO;
+		f->sinks[0] = &m->io->sinks[0];
+		f->sinks[1] = &m->io->sinks[1];
 		m->terminal = prompt_open(m->caller);
 	}
 	r = submit(m, body, err);
@@ -268,11 +271,11 @@ static int carry_out(struct remote *m, const struct buf *body, struct result *re
 	return r;
 }
 
-int remote_run(const struct run_options *o, struct client *c, struct result *res, struct buf *json)
+int remote_run(const struct run_options *o, struct client *c, struct run_io *io, struct result *res,
+               struct buf *json)
 {
 	CLEANUP_BUF struct buf body = BUF_INIT(REQUEST_JSON_MAX);
-	CLEANUP_FD int cancel_fd = FD_NONE;
-	struct remote m = { .o = o };
+	struct remote m = { .o = o, .io = io };
 	struct request req = o->req;
 	struct err err = { 0 };
 	int r;
@@ -283,8 +286,8 @@ int remote_run(const struct run_options *o, struct client *c, struct result *res
 	if (r == -EILSEQ && !c->asked)
 		return r;
 	if (r >= 0)
-		r = cancel_fd = open_cancel(&err);
-	c->cancel = cancel_fd;
+		r = io->cancel = open_cancel(&err);
+	c->cancel = io->cancel;
 	follow_init(&m.follow, c, 2ULL * ESCAPED_MAX * o->req.limits.output_bytes + JSON_EXTRA);
 	if (r >= 0)
 		r = carry_out(&m, &body, res, json, &err);

@@ -24,15 +24,13 @@
 #define SETUP_MS       10000 /* to a complete, verified box */
 #define KILL_MS        5000  /* from the kill to "everything is gone" */
 #define READ_CHUNK     65536
-#define LIVE_CHUNK     4096  /* a pipe that polls writable takes this much without blocking */
 #define LIVE_WAITING   65536 /* bytes that wait for a slow reader before the code does */
 #define READS_PER_TURN 16    /* so that one flooding stream cannot starve the clock */
 
 /* One output stream: captured, and copied on live when somebody listens. */
 struct stream {
 	int from;
-	int live; /* FD_NONE: nobody */
-	bool reader_gone;
+	struct sink *live; /* NULL: nobody */
 	struct output output;
 	uint64_t live_sent; /* bytes handed to `waiting` */
 	char waiting[LIVE_WAITING];
@@ -196,12 +194,17 @@ static void on_launcher(struct run *r)
 
 /* ---- streams --------------------------------------------------------------------------- */
 
+static bool is_shown(const struct stream *s)
+{
+	return s->live && s->live->fd >= 0;
+}
+
 /* Live copies stop at the limit; finish_live() shows the end of what came after. */
 static void queue_live(struct stream *s, const char *p, size_t n)
 {
 	uint64_t room = s->output.limit > s->live_sent ? s->output.limit - s->live_sent : 0;
 
-	if (s->live < 0)
+	if (!is_shown(s))
 		return;
 	n = MIN2(n, room);
 	if (s->waiting_at) {
@@ -216,7 +219,7 @@ static void queue_live(struct stream *s, const char *p, size_t n)
 
 static bool has_waiting(const struct stream *s)
 {
-	return s->live >= 0 && s->waiting_n > s->waiting_at;
+	return is_shown(s) && s->waiting_n > s->waiting_at;
 }
 
 static bool wants_read(const struct stream *s)
@@ -224,19 +227,23 @@ static bool wants_read(const struct stream *s)
 	return s->from >= 0 && !has_waiting(s);
 }
 
-static void write_live(struct stream *s, size_t max)
+static void write_live(struct stream *s)
 {
-	size_t n = MIN2(s->waiting_n - s->waiting_at, max);
-	ssize_t w = write(s->live, s->waiting + s->waiting_at, n);
+	ssize_t w = sink_write(s->live, s->waiting + s->waiting_at, s->waiting_n - s->waiting_at);
 
-	if (w < 0 && errno != EINTR && errno != EAGAIN) {
-		s->live = FD_NONE;
-		s->reader_gone = true;
-	}
 	if (w > 0)
 		s->waiting_at += (size_t)w;
 	if (s->waiting_at == s->waiting_n)
 		s->waiting_at = s->waiting_n = 0;
+}
+
+/* However long it takes the reader. */
+static void write_rest(struct stream *s, int cancel_fd)
+{
+	if (has_waiting(s))
+		(void)sink_write_all(s->live, s->waiting + s->waiting_at,
+		                     s->waiting_n - s->waiting_at, cancel_fd);
+	s->waiting_at = s->waiting_n = 0;
 }
 
 static void read_stream(struct stream *s)
@@ -320,6 +327,19 @@ static void on_cancel(struct run *r)
 		kill_box(r);
 }
 
+static void want_live(struct pollfd *p, const struct stream *s)
+{
+	bool wanted = has_waiting(s);
+
+	want(p, wanted ? s->live->fd : -1, POLLOUT, wanted);
+}
+
+/* A pipeline whose reader left is over, as for any other program. */
+static bool is_lost(const struct stream *s)
+{
+	return s->live && s->live->error;
+}
+
 static void turn(struct run *r)
 {
 	struct pollfd p[P_COUNT];
@@ -331,8 +351,8 @@ static void turn(struct run *r)
 	want(&p[P_OUT], r->out.from, POLLIN, wants_read(&r->out));
 	want(&p[P_ERR], r->err.from, POLLIN, wants_read(&r->err));
 	want(&p[P_IN], r->fds.in, POLLOUT, running && r->fds.in >= 0);
-	want(&p[P_LIVE_OUT], r->out.live, POLLOUT, has_waiting(&r->out));
-	want(&p[P_LIVE_ERR], r->err.live, POLLOUT, has_waiting(&r->err));
+	want_live(&p[P_LIVE_OUT], &r->out);
+	want_live(&p[P_LIVE_ERR], &r->err);
 	if (poll(p, P_COUNT, poll_timeout(r)) < 0 && errno != EINTR)
 		launcher_lost(r);
 	if (p[P_CONTROL].revents)
@@ -344,11 +364,10 @@ static void turn(struct run *r)
 	if (p[P_IN].revents)
 		write_stdin(r);
 	if (p[P_LIVE_OUT].revents)
-		write_live(&r->out, LIVE_CHUNK);
+		write_live(&r->out);
 	if (p[P_LIVE_ERR].revents)
-		write_live(&r->err, LIVE_CHUNK);
-	/* A pipeline whose reader left is over, as for any other program. */
-	if (p[P_CANCEL].revents || ((r->out.reader_gone || r->err.reader_gone) && !r->cancelled))
+		write_live(&r->err);
+	if (p[P_CANCEL].revents || ((is_lost(&r->out) || is_lost(&r->err)) && !r->cancelled))
 		on_cancel(r);
 	if (p[P_LAUNCHER].revents)
 		on_launcher(r);
@@ -361,20 +380,21 @@ static void drain(struct run *r)
 {
 	struct stream *const streams[] = { &r->out, &r->err };
 
+	while (r->fds.control >= 0 && !r->exited &&
+	       poll(&(struct pollfd){ r->fds.control, POLLIN, 0 }, 1, 0) > 0)
+		on_control(r);
+	if (!r->end_ns)
+		r->end_ns = clock_ns(); /* the reader's time is not the program's */
 	for (size_t i = 0; i < ELEMENTSOF(streams); i++) {
 		struct stream *s = streams[i];
 
 		while (s->from >= 0 || has_waiting(s)) {
-			while (has_waiting(s))
-				write_live(s, LIVE_WAITING);
+			write_rest(s, r->io->cancel_fd);
 			if (s->from >= 0 && poll(&(struct pollfd){ s->from, POLLIN, 0 }, 1, 0) <= 0)
 				s->from = FD_NONE;
 			read_stream(s);
 		}
 	}
-	while (r->fds.control >= 0 && !r->exited &&
-	       poll(&(struct pollfd){ r->fds.control, POLLIN, 0 }, 1, 0) > 0)
-		on_control(r);
 }
 
 /* ---- the result ------------------------------------------------------------------------ */
@@ -442,15 +462,20 @@ static enum run_state end_state(struct run *r)
 }
 
 /* What was not shown live: how much is missing, then the end. */
-static void finish_live(const struct stream *s, const struct buf *kept, const char *name)
+static void finish_live(const struct stream *s, const struct buf *kept, const char *name,
+                        int cancel_fd)
 {
 	uint64_t unseen = s->output.total - s->live_sent;
 	size_t tail = (size_t)MIN2(unseen, s->output.limit - s->output.limit / 2);
+	char mark[80];
+	int n;
 
-	if (s->live < 0 || !unseen)
+	if (!is_shown(s) || !unseen)
 		return;
-	(void)dprintf(s->live, "\n[brig: %" PRIu64 " bytes of %s dropped]\n", unseen - tail, name);
-	(void)!write(s->live, kept->data + kept->len - tail, tail);
+	n = snprintf(mark, sizeof(mark), "\n[brig: %" PRIu64 " bytes of %s dropped]\n",
+	             unseen - tail, name);
+	if (sink_write_all(s->live, mark, (size_t)n, cancel_fd) >= 0)
+		(void)sink_write_all(s->live, kept->data + kept->len - tail, tail, cancel_fd);
 }
 
 static void fetch_files(struct run *r)
@@ -459,16 +484,14 @@ static void fetch_files(struct run *r)
 		const struct jail_fetch *f = &r->io->fetch[i];
 		struct err err;
 
-		if (workspace_fetch(r->workspace, f->box_path, f->host_path, &err) < 0 &&
-		    r->res->error.code == ERR_NONE)
-			r->res->error = err;
+		if (workspace_fetch(r->workspace, f->box_path, f->host_path, &err) < 0)
+			(void)result_not_fetched(r->res, &err);
 	}
 }
 
 static void finish(struct run *r)
 {
 	struct result *res = r->res;
-	uint64_t end_ns = r->end_ns ? r->end_ns : clock_ns();
 
 	res->state = end_state(r);
 	res->out_dropped = output_dropped(&r->out.output);
@@ -476,10 +499,10 @@ static void finish(struct run *r)
 	if (output_finish(&r->out.output, &res->out) < 0 ||
 	    output_finish(&r->err.output, &res->errout) < 0)
 		set_error(r, ERR_INTERNAL, "out of memory for the output");
-	finish_live(&r->out, &res->out, "stdout");
-	finish_live(&r->err, &res->errout, "stderr");
+	finish_live(&r->out, &res->out, "stdout", r->io->cancel_fd);
+	finish_live(&r->err, &res->errout, "stderr", r->io->cancel_fd);
 	res->usage = (struct usage){
-		.wall_ms = r->go_ns ? (end_ns - r->go_ns) / 1000000 : 0,
+		.wall_ms = r->go_ns ? (r->end_ns - r->go_ns) / 1000000 : 0,
 		.cpu_ms = r->usage.cpu_ns / 1000000,
 		.peak_memory_bytes = r->usage.memory_peak,
 		.pids_peak = r->usage.pids_peak,
@@ -524,8 +547,8 @@ void jail_run(struct launcher *l, const struct request *req, const struct plan *
 	output_init(&r->err.output, req->limits.output_bytes);
 	r->out.from = r->fds.out;
 	r->err.from = r->fds.errout;
-	r->out.live = io->out_fd;
-	r->err.live = io->err_fd;
+	r->out.live = io->out;
+	r->err.live = io->err;
 	carry(r);
 	finish(r);
 	output_done(&r->out.output);

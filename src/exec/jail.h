@@ -7,6 +7,7 @@
  */
 
 #include "exec/launcher.h"
+#include "exec/sink.h"
 #include "model/request.h"
 #include "model/result.h"
 
@@ -17,8 +18,8 @@ struct jail_fetch {
 };
 
 struct jail_io {
-	int out_fd, err_fd; /* live copies of the streams; FD_NONE: capture only */
-	int cancel_fd;      /* readable: stop the run; FD_NONE: never */
+	struct sink *out, *err; /* live copies of the streams; NULL: capture only */
+	int cancel_fd;          /* readable: stop the run; FD_NONE: never */
 	const struct jail_fetch *fetch;
 	size_t n_fetch;
 };

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "exec/host_file.h"
 #include "sys/syscalls.h"
 
 #define BENEATH   (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV)
@@ -438,25 +439,9 @@ int workspace_read(int dir_fd, const char *box_path, struct buf *out, struct err
 
 int workspace_fetch(int dir_fd, const char *box_path, const char *host_path, struct err *err)
 {
-	CLEANUP_FD int from = open_box_file(dir_fd, box_path, err), to = FD_NONE;
-	char temp[PATH_MAX];
-	int r;
+	CLEANUP_FD int from = open_box_file(dir_fd, box_path, err);
+	struct host_file to;
+	int r = from < 0 ? from : host_file_begin(&to, host_path, err);
 
-	if (from < 0)
-		return from;
-	if ((size_t)snprintf(temp, sizeof(temp), "%s.brig-XXXXXX", host_path) >= sizeof(temp))
-		return err_set(err, ERR_INVALID, ENAMETOOLONG, "--out");
-	to = mkostemp(temp, O_CLOEXEC);
-	if (to < 0)
-		return err_set(err, ERR_IO, errno, "create \"%.100s\"", host_path);
-	r = copy_bytes(from, to);
-	if (r >= 0 && fchmod(to, 0644) < 0)
-		r = -errno;
-	if (r >= 0 && rename(temp, host_path) < 0)
-		r = -errno;
-	if (r < 0) {
-		(void)unlink(temp);
-		return err_set(err, ERR_IO, -r, "write \"%.100s\"", host_path);
-	}
-	return 0;
+	return r < 0 ? r : host_file_end(&to, copy_bytes(from, to.fd), err);
 }

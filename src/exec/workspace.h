@@ -35,5 +35,5 @@ void workspace_walk_free(struct workspace_walk *w);
 bool workspace_is_large(int dir_fd);
 /* All of one regular file, if it is no larger than `out` may be. */
 int workspace_read(int dir_fd, const char *box_path, struct buf *out, struct err *err);
-/* Copies one regular file out; the host file is replaced as a whole or not at all. */
+/* Copies one regular file out, as exec/host_file.h says. */
 int workspace_fetch(int dir_fd, const char *box_path, const char *host_path, struct err *err);

@@ -27,6 +27,17 @@ void result_init(struct result *r)
 	};
 }
 
+bool result_not_fetched(struct result *r, const struct err *err)
+{
+	/* That output was dropped is said by the state, too. */
+	bool taken = !r->not_fetched && (r->error.code == ERR_NONE || r->state == RUN_OUTPUT_LIMIT);
+
+	if (taken)
+		r->error = *err;
+	r->not_fetched = true;
+	return taken;
+}
+
 void result_done(struct result *r)
 {
 	buf_done(&r->out);

@@ -101,6 +101,7 @@ struct result {
 	char *value;                       /* of the last expression, as text; NULL: none */
 	struct exception exception;
 	struct err error; /* code ERR_NONE: none */
+	bool not_fetched; /* a file of --out */
 	struct result_file *files;
 	size_t n_files;
 	bool files_truncated; /* more than RESULT_FILES_MAX */
@@ -113,6 +114,8 @@ struct result {
 
 void result_init(struct result *r);
 void result_done(struct result *r);
+/* A file of --out could not be fetched. True: that is the error now. */
+bool result_not_fetched(struct result *r, const struct err *err);
 bool run_state_is_success(enum run_state s);
 const char *run_state_name(enum run_state s);
 /*

@@ -188,7 +188,7 @@ void job_init(struct job *job)
 	memset(job, 0, sizeof(*job));
 	request_init(&job->request);
 	result_init(&job->result);
-	job->io = (struct jail_io){ FD_NONE, FD_NONE, FD_NONE, NULL, 0 };
+	job->io = (struct jail_io){ .cancel_fd = FD_NONE };
 	job->code = BUF_INIT(REQUEST_CODE_MAX);
 }
 

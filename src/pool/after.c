@@ -107,9 +107,8 @@ static void fetch_files(struct pool_call *c)
 		struct err err;
 
 		if (workspace_fetch(c->workspace, c->fetch[i].box_path, c->fetch[i].host_path,
-		                    &err) < 0 &&
-		    c->res->error.code == ERR_NONE)
-			c->res->error = err;
+		                    &err) < 0)
+			(void)result_not_fetched(c->res, &err);
 	}
 }
 

@@ -811,7 +811,7 @@ def test_a_default_daemon_of_somebody_else_is_refused(brig_user, place):
     try:
         assert listener.stdout.readline() == b"up\n"
         run = as_user(brig_user, ["run", "python", "-c", "1"], {"XDG_RUNTIME_DIR": place}, place)
-        assert run.status == 125 and "another user's" in run.text and "--host" in run.text, run
+        assert run.status == 126 and "another user's" in run.text and "--host" in run.text, run
     finally:
         listener.kill()
         listener.wait()
