@@ -33,7 +33,7 @@ static int wait_first(struct boxes *b, unsigned min, struct err *err)
 		                                             [LANGUAGE_SHELL] = ":\n" };
 
 	if (min)
-		return pool_wait_ready(b->pool, 0, min, READY_MS, err);
+		return pool_wait_ready(b->pool, 0, min, READY_MS, FD_NONE, err);
 	return boxes_run(b, nothing[b->like.language], "", err);
 }
 

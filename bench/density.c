@@ -49,7 +49,7 @@ static int grow(struct boxes *b, unsigned from, struct stage *s, struct err *err
 	int r;
 
 	pool_resize(b->pool, 0, s->boxes, s->boxes);
-	r = pool_wait_ready(b->pool, 0, s->boxes, CREATE_MS, err);
+	r = pool_wait_ready(b->pool, 0, s->boxes, CREATE_MS, FD_NONE, err);
 	s->rate = (double)(s->boxes - from) * 1e9 / (double)(clock_ns() - begin);
 	return r;
 }

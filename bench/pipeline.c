@@ -174,7 +174,7 @@ static int one_box(void *data, const struct request *req, struct err *err)
 	int r = made ? 0 : pool_add_shape(data, &shape, &index, err);
 
 	if (!made && r >= 0)
-		r = pool_wait_ready(data, index, BOXES, 20000, err);
+		r = pool_wait_ready(data, index, BOXES, 20000, FD_NONE, err);
 	made = true;
 	return r;
 }

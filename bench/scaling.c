@@ -217,7 +217,7 @@ static int do_boxes(size_t *failed, struct err *err)
 		struct samples s = { 0 };
 
 		pool_resize(b.pool, 0, numbers[i], numbers[i]);
-		r = pool_wait_ready(b.pool, 0, numbers[i], CREATE_MS, err);
+		r = pool_wait_ready(b.pool, 0, numbers[i], CREATE_MS, FD_NONE, err);
 		if (r >= 0)
 			r = time_runs(&b, "print(1)", "1\n", &s, err);
 		(void)printf("| %u |", numbers[i]);

@@ -147,7 +147,7 @@ static void measure_warm(struct pool *p, size_t i, const struct request *like, u
 		struct result res;
 		uint64_t start;
 
-		if (pool_wait_ready(p, 0, 1, FILL_MS, &m->error) < 0)
+		if (pool_wait_ready(p, 0, 1, FILL_MS, FD_NONE, &m->error) < 0)
 			return;
 		result_init(&res);
 		req.code = str_of(programs[i].code);
@@ -175,7 +175,7 @@ static void measure_one(size_t i, const struct options *o, struct measure *m)
 	shape.like.level = o->level;
 	if (pool_open(&config, &p, &m->error) < 0)
 		return;
-	if (pool_wait_ready(p, 0, o->size, FILL_MS, &m->error) >= 0) {
+	if (pool_wait_ready(p, 0, o->size, FILL_MS, FD_NONE, &m->error) >= 0) {
 		m->fill_us = (clock_ns() - start) / 1000;
 		pool_stats(p, 0, &m->stats);
 		measure_bare(i, o->runs, m);

@@ -71,6 +71,7 @@ static int execute(const struct run_options *o, const struct run_variant *v, str
 /* Live, up to the limit; what came after it is told at the end, as execute() does. */
 struct live {
 	struct run_io *io;
+	const struct job *job;
 	struct buf waiting[2]; /* for a reader that is slower than the code */
 	size_t shown[2];       /* of it */
 	bool over;
@@ -82,11 +83,14 @@ static void note_over(void *data, struct job *job)
 	((struct live *)data)->over = true;
 }
 
+/* The limit is the judged request's: a policy may have lowered it. */
 static void show(void *data, bool is_stderr, const char *bytes, size_t n)
 {
-	struct buf *to = &((struct live *)data)->waiting[is_stderr];
+	struct live *live = data;
+	struct buf *to = &live->waiting[is_stderr];
+	uint64_t max = live->job->effective.limits.output_bytes;
 
-	buf_put(to, bytes, MIN2(n, to->max - to->len));
+	buf_put(to, bytes, MIN2(n, (size_t)(max - MIN2(max, to->len))));
 }
 
 static size_t n_waiting(const struct live *live, int i)
@@ -139,37 +143,36 @@ static void show_rest(struct live *live, const struct result *res)
 
 	for (int i = 0; i < 2; i++) {
 		struct sink *s = &live->io->sinks[i];
-		uint64_t unseen = kept[i]->len + dropped[i] - live->waiting[i].len;
-		size_t tail = (size_t)MIN2(unseen, kept[i]->len - kept[i]->len / 2);
-		char mark[80];
-		int n;
 
 		if (n_waiting(live, i))
 			(void)sink_write_all(s, live->waiting[i].data + live->shown[i],
 			                     n_waiting(live, i), cancel);
-		if (!dropped[i])
-			continue;
-		n = snprintf(mark, sizeof(mark), "\n[brig: %" PRIu64 " bytes of %s dropped]\n",
-		             unseen - tail, i ? "stderr" : "stdout");
-		(void)sink_write_all(s, mark, (size_t)n, cancel);
-		(void)sink_write_all(s, kept[i]->data + kept[i]->len - tail, tail, cancel);
+		if (dropped[i])
+			sink_finish(s, i ? "stderr" : "stdout",
+			            kept[i]->len + dropped[i] - live->waiting[i].len, kept[i],
+			            cancel);
 	}
 }
+
+struct warm {
+	struct pool *pool;
+	int cancel;
+};
 
 /* The box of a warm run: made when the run is confirmed, and complete before it gets anything. */
 static int make_waiting_box(void *data, const struct request *req, struct err *err)
 {
 	struct pool_shape shape = { .like = *req, .min = 1, .max = 1 };
-	struct pool *p = data;
+	const struct warm *w = data;
 	size_t index;
 	int r;
 
 	shape.like.n_args = shape.like.n_env = 0;
-	r = pool_add_shape(p, &shape, &index, err);
+	r = pool_add_shape(w->pool, &shape, &index, err);
 	if (r >= 0)
-		r = pool_wait_ready(p, index, 1, WARM_MS, err);
+		r = pool_wait_ready(w->pool, index, 1, WARM_MS, w->cancel, err);
 	if (r >= 0)
-		pool_resize(p, index, 0, 0); /* one is enough */
+		pool_resize(w->pool, index, 0, 0); /* one is enough */
 	return r;
 }
 
@@ -180,6 +183,7 @@ static void run_warm(const struct run_options *o, struct pipeline *pl, struct ru
 	struct jail_fetch fetch[RUN_PAIRS_MAX];
 
 	live.io = io;
+	live.job = job;
 	live.waiting[0] = live.waiting[1] = BUF_INIT(o->req.limits.output_bytes);
 	job->request = o->req;
 	job->done = note_over;
@@ -206,12 +210,14 @@ static int execute_warm(const struct run_options *o, const struct run_variant *v
 	struct err *err = &job->result.error;
 	struct flow flow = { 0 };
 	int r = io->cancel = open_cancel(err);
+	struct warm warm;
 
 	if (r >= 0)
 		r = pool_open(&config, &ex.pool, err);
 	if (r < 0)
 		return r;
-	ex.data = ex.pool;
+	warm = (struct warm){ ex.pool, io->cancel };
+	ex.data = &warm;
 	r = flow_open(&flow, &o->flow, !o->json, &ex.base, err);
 	if (r >= 0)
 		run_warm(o, flow.pipeline, io, job);

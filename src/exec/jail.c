@@ -465,17 +465,8 @@ static enum run_state end_state(struct run *r)
 static void finish_live(const struct stream *s, const struct buf *kept, const char *name,
                         int cancel_fd)
 {
-	uint64_t unseen = s->output.total - s->live_sent;
-	size_t tail = (size_t)MIN2(unseen, s->output.limit - s->output.limit / 2);
-	char mark[80];
-	int n;
-
-	if (!is_shown(s) || !unseen)
-		return;
-	n = snprintf(mark, sizeof(mark), "\n[brig: %" PRIu64 " bytes of %s dropped]\n",
-	             unseen - tail, name);
-	if (sink_write_all(s->live, mark, (size_t)n, cancel_fd) >= 0)
-		(void)sink_write_all(s->live, kept->data + kept->len - tail, tail, cancel_fd);
+	if (is_shown(s))
+		sink_finish(s->live, name, s->output.total - s->live_sent, kept, cancel_fd);
 }
 
 static void fetch_files(struct run *r)

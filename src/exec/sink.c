@@ -2,6 +2,7 @@
 #include "exec/sink.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -122,4 +123,20 @@ int sink_write_all(struct sink *s, const char *p, size_t n, int cancel_fd)
 		n -= (size_t)w;
 	}
 	return 0;
+}
+
+void sink_finish(struct sink *s, const char *name, uint64_t unseen, const struct buf *kept,
+                 int cancel_fd)
+{
+	size_t tail = (size_t)MIN2(unseen, kept->len - kept->len / 2);
+	char mark[80];
+	int n, r = 0;
+
+	if (unseen > tail) {
+		n = snprintf(mark, sizeof(mark), "\n[brig: %" PRIu64 " bytes of %s dropped]\n",
+		             unseen - tail, name);
+		r = sink_write_all(s, mark, (size_t)n, cancel_fd);
+	}
+	if (r >= 0)
+		(void)sink_write_all(s, kept->data + kept->len - tail, tail, cancel_fd);
 }

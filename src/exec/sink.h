@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "base/fd.h"
 
 enum sink_kind {
@@ -37,3 +38,6 @@ void sink_close(struct sink *s);
 ssize_t sink_write(struct sink *s, const char *p, size_t n);
 /* All of it. cancel_fd readable (FD_NONE: never) soon ends waiting for a reader, with EINTR. */
 int sink_write_all(struct sink *s, const char *p, size_t n, int cancel_fd);
+/* After a limit: how much of the stream is missing, then the end of what was kept of it. */
+void sink_finish(struct sink *s, const char *name, uint64_t unseen, const struct buf *kept,
+                 int cancel_fd);

@@ -132,7 +132,7 @@ int brig_prepare(struct brig *b, const char *language, unsigned timeout_ms, char
 	r = need_boxes(b, &like, &err);
 	if (r >= 0)
 		r = pool_wait_ready(b->pool, b->shapes[like.language] - 1, b->warm, timeout_ms,
-		                    &err);
+		                    FD_NONE, &err);
 	return r < 0 ? tell(&err, r, error) : 0;
 }
 

@@ -290,6 +290,7 @@ static void start(struct pipeline *pl, struct job *job)
 
 	if (r >= 0)
 		return;
+	job->cancelled = job->cancelled || r == -ECANCELED; /* before anything ran */
 	if (job->cancelled && job_move(pl, job, JOB_CANCELLED) >= 0)
 		job_over(pl, job);
 	else

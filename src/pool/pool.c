@@ -2,6 +2,7 @@
 #include "pool/pool.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -405,7 +406,8 @@ int pool_fd(const struct pool *p)
 	return p->epoll;
 }
 
-int pool_wait_ready(struct pool *p, size_t shape, unsigned n, unsigned timeout_ms, struct err *err)
+int pool_wait_ready(struct pool *p, size_t shape, unsigned n, unsigned timeout_ms, int cancel_fd,
+                    struct err *err)
 {
 	const struct shape *s = &p->shapes[shape];
 	uint64_t deadline = clock_ms() + timeout_ms;
@@ -419,6 +421,8 @@ int pool_wait_ready(struct pool *p, size_t shape, unsigned n, unsigned timeout_m
 			*err = s->error;
 			return -EIO;
 		}
+		if (poll(&(struct pollfd){ cancel_fd, POLLIN, 0 }, 1, 0) > 0)
+			return -ECANCELED;
 		if (clock_ms() >= deadline) {
 			*err = s->error;
 			if (err->code == ERR_NONE)

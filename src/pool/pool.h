@@ -103,8 +103,10 @@ int pool_threads(struct pool *p, unsigned n, struct err *err);
 void pool_end_threads(struct pool *p);
 /* One more kind of box; *ret is its index. */
 int pool_add_shape(struct pool *p, const struct pool_shape *config, size_t *ret, struct err *err);
-/* Until as many boxes of the shape wait, or the time is over. */
-int pool_wait_ready(struct pool *p, size_t shape, unsigned n, unsigned timeout_ms, struct err *err);
+/* Until as many boxes of the shape wait, or the time is over; cancel_fd readable (FD_NONE: never):
+ * -ECANCELED. */
+int pool_wait_ready(struct pool *p, size_t shape, unsigned n, unsigned timeout_ms, int cancel_fd,
+                    struct err *err);
 void pool_stats(struct pool *p, size_t shape, struct pool_stats *ret);
 /* The launcher died: nothing runs in this pool any more. */
 bool pool_is_lost(const struct pool *p);

@@ -333,3 +333,31 @@ def test_a_state_directory_for_everybody_is_denied(place, options):
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=BOUND_S, check=False)
     result = json.loads(done.stdout.decode())
     assert (result["error"]["code"], done.returncode, result["stdout"]) == ("denied", 126, ""), done
+
+
+def test_a_stop_while_the_box_is_made(brig):
+    """Nothing of the program runs after Ctrl-C, also where brig waits for a box that shall wait."""
+    proc = brig.start("python", "-c", "print('ran')\nwhile True: pass", "--warm", "--timeout", "20s")
+    time.sleep(0.03)  # a box takes some hundred milliseconds: an interpreter is loaded first
+    os.killpg(proc.pid, signal.SIGINT)
+    out, err = proc.communicate(timeout=20)
+    assert (proc.returncode, out, err) == (130, b"", b"")
+
+
+@pytest.mark.parametrize("warm", [[], ["--warm"]], ids=["cold", "warm"])
+@pytest.mark.parametrize("n, missing", [(1024, 0), (1030, 0), (1536, 0), (1537, 1), (12000, 10464)])
+def test_what_is_shown_above_the_limit(brig, warm, n, missing):
+    """The limit's worth live, what is missing, then the end: half of the limit. Nothing twice."""
+    text = "".join(chr(97 + i % 26) for i in range(n))
+    run = brig.plain("python", "-c", "print(%r, end='')" % text, "--output", "1K", *warm)
+    mark = "\n[brig: %d bytes of stdout dropped]\n" % missing if missing else ""
+    tail = text[1024 + missing:]
+    assert run.out.decode() == text[:1024] + mark + tail
+
+
+@pytest.mark.parametrize("warm", [[], ["--warm"]], ids=["cold", "warm"])
+def test_a_limit_that_a_policy_lowered_is_the_limit(brig_user, place, warm):
+    policy = place / "policy.yaml"
+    policy.write_text("version: 1\nname: small\nextends: permissive\nfloor: { limits: { output: 1K } }\n")
+    run = brig_user.plain("python", "-c", "print('x' * 18000, end='')", "--policy", policy, *warm)
+    assert run.out.decode() == "x" * 1024 + "\n[brig: 16464 bytes of stdout dropped]\n" + "x" * 512, run
