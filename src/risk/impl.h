@@ -275,6 +275,7 @@ struct pass {
 	struct risk *risk;
 	struct grammar *g;
 	struct str text;
+	bool plain; /* every identifier in it is what it seems */
 	struct tree tree;
 	struct arena pool;
 	struct fact *facts;
@@ -341,9 +342,17 @@ size_t text_tokens(struct str s, enum language language);
 struct str text_lines(struct pass *p, struct str s);
 /* The next character from *at on that a reader does not see. */
 bool text_next_hidden(struct str s, uint32_t *at);
+/* ASCII without backslashes. */
+bool text_is_plain(struct str s);
 /* An identifier as the language compares it: compatible letters folded, escapes decoded. */
 struct str text_identifier(struct pass *p, struct str s);
 size_t utf8_put(char *out, uint32_t c); /* at most 4 */
+
+/* ---- letters.c ---- */
+
+#define LETTERS_MAX 4
+/* The plain letters that Python takes this character for; 0: it is none of those. */
+size_t letters_plain(uint32_t c, char out[LETTERS_MAX]);
 
 /* ---- resolve.c ---- */
 
@@ -360,6 +369,9 @@ void bind_unknown_all(struct pass *p, uint32_t target, uint32_t scope);
 /* What is written into, or changed by a method, is no constant. */
 void bind_changed(struct pass *p, uint32_t node);
 void bind_target(struct pass *p, uint32_t target, uint32_t value, struct binding how);
+/* That the text imports this module, or defines this method of a class (place.c). */
+void bind_module(struct pass *p, struct name module);
+void bind_method(struct pass *p, uint32_t class, struct str name);
 const struct binding *binding_first(const struct pass *p, struct name name);
 const struct binding *binding_next(const struct pass *p, const struct binding *b);
 void bindings_done(struct bindings *b);

@@ -65,6 +65,9 @@ static const struct kind_name kinds[] = {
 	{ "dotted_name", K_DOTTED },
 	{ "relative_import", K_DOTTED },
 	{ "pattern_list", K_PATTERN },
+	{ "global_statement", K_PATTERN },
+	{ "nonlocal_statement", K_PATTERN },
+	{ "keyword_pattern", K_KEYWORD },
 	{ "tuple_pattern", K_PATTERN },
 	{ "list_pattern", K_PATTERN },
 	{ "comment", K_COMMENT },
@@ -114,14 +117,27 @@ static void bind_import(struct pass *p, uint32_t node)
 		if (full->n == 0)
 			continue;
 		s = (struct str){ full->v[0].p, full->v[0].n };
+		bind_module(p, full->v[0]);
 		if (node_kind(p, c) == K_ALIAS) {
 			bind_name(p, node_text(p, node_field(p, c, F_ALIAS)), full->v[0], plain,
 			          at);
 		} else {
+			if (first_part(s).n < s.n)
+				bind_module(p, name_make(p, first_part(s)));
 			s = first_part(s);
 			bind_name(p, s, name_make(p, s), plain, at);
 		}
 	}
+}
+
+/* By custom, what begins with a capital is a class. */
+static bool may_be_module(struct name name)
+{
+	uint32_t at = name.n;
+
+	while (at > 0 && name.p[at - 1] != '.')
+		at--;
+	return at < name.n && (name.p[at] < 'A' || name.p[at] > 'Z');
 }
 
 /* from a import b as c */
@@ -143,6 +159,8 @@ static void bind_import_from(struct pass *p, uint32_t node)
 			continue;
 		}
 		full = resolve(p, c);
+		if (full->n && may_be_module(full->v[0]))
+			bind_module(p, full->v[0]);
 		if (full->n)
 			bind_name(p,
 			          node_kind(p, c) == K_ALIAS
@@ -172,6 +190,34 @@ static uint32_t scope_of(const struct pass *p, uint32_t node)
 	return 0;
 }
 
+/* The block behind whose statement the name has its new meaning; 0: none. A class's is not seen by
+ * its methods. */
+static uint32_t block_of(const struct pass *p, uint32_t node)
+{
+	uint32_t up = node_at(p, node)->parent, above;
+
+	if (up == NO_NODE || node_kind(p, up) != K_WRAP)
+		return 0;
+	up = node_at(p, up)->parent;
+	if (up == NO_NODE || up == 0)
+		return 0;
+	above = node_at(p, up)->parent;
+	if (node_kind(p, above) == K_DEFINE && node_field(p, above, F_ARGUMENT) == NO_NODE)
+		return 0;
+	return up;
+}
+
+/* The class that a function is a method of; NO_NODE: none. */
+static uint32_t class_of(const struct pass *p, uint32_t node)
+{
+	uint32_t up = node_at(p, node)->parent;
+
+	for (int i = 0; i < 2 && up != NO_NODE && node_kind(p, up) != K_DEFINE; i++)
+		up = node_at(p, up)->parent; /* the block, and what a decorator adds */
+	return node_kind(p, up) == K_DEFINE && node_field(p, up, F_ARGUMENT) == NO_NODE ? up
+	                                                                                : NO_NODE;
+}
+
 static uint32_t either(uint32_t a, uint32_t b)
 {
 	return a != NO_NODE ? a : b;
@@ -187,6 +233,23 @@ static void bind_deleted(struct pass *p, uint32_t node)
 			bind_name(p, node_text(p, i), (struct name){ 0 }, false, NO_NODE);
 }
 
+/* A class is known as ".Name": the text's own. Defaults and bases see what the name meant before.
+ */
+static void bind_definition(struct pass *p, uint32_t node)
+{
+	bool class = node_field(p, node, F_ARGUMENT) == NO_NODE;
+	uint32_t body = node_field(p, node, F_BODY), of = class_of(p, node);
+	uint32_t at = class || body == NO_NODE ? node_at(p, node)->end : node_at(p, body)->start;
+	struct str name = node_text(p, node_field(p, node, F_NAME));
+	struct name own = { 0 };
+
+	if (class)
+		own = name_join(p, own, text_identifier(p, name));
+	bind_name(p, name, own, is_plain(p, node), at);
+	if (of != NO_NODE)
+		bind_method(p, of, name);
+}
+
 static void bind(struct pass *p, uint32_t node)
 {
 	struct binding how = { .at = node_at(p, node)->start };
@@ -194,9 +257,12 @@ static void bind(struct pass *p, uint32_t node)
 
 	switch ((int)node_kind(p, node)) {
 	case K_ASSIGN:
-		how.shadows = left != NO_NODE && right != NO_NODE && is_plain(p, node);
 		how.at = node_at(p, node)->end; /* the old meaning holds on the right */
 		how.scope = scope_of(p, node);
+		if (how.scope == 0)
+			how.scope = block_of(p, node);
+		how.shadows = left != NO_NODE && right != NO_NODE &&
+		              (is_plain(p, node) || (how.scope && how.scope == block_of(p, node)));
 		right = either(right, node_field(p, node, F_VALUE));
 		if (right != NO_NODE)
 			bind_target(p, either(left, node_field(p, node, F_NAME)), right, how);
@@ -207,6 +273,8 @@ static void bind(struct pass *p, uint32_t node)
 		break;
 	case K_EACH:
 		how.scope = scope_of(p, node);
+		if (how.scope == 0 && node_field(p, node, F_BODY) != NO_NODE)
+			how.scope = node_field(p, node, F_BODY); /* of a loop */
 		how.element = true;
 		bind_target(p, left, right, how);
 		break;
@@ -218,8 +286,7 @@ static void bind(struct pass *p, uint32_t node)
 		bind_target(p, node_field(p, node, F_ALIAS), node_named(p, node, 0), how);
 		break;
 	case K_DEFINE:
-		bind_name(p, node_text(p, node_field(p, node, F_NAME)), (struct name){ 0 },
-		          is_plain(p, node), how.at);
+		bind_definition(p, node);
 		break;
 	case K_DELETE:
 		bind_deleted(p, node);

@@ -298,6 +298,16 @@ static bool test(struct pass *p, const struct predicate *pred, uint32_t node)
 	switch (pred->op) {
 	case PRED_EQ:
 		return among(p, plain_text(p, node), pred);
+	case PRED_IN:
+		return place_in(p, pred, node);
+	case PRED_READ:
+		return place_read(p, node);
+	case PRED_FOLDED:
+		return place_folded(p, node);
+	case PRED_MODULE:
+		return place_module(p, node);
+	case PRED_OWN:
+		return place_own(p, node);
 	case PRED_LINE:
 		return node_kind(p, command_of(p, node)) == K_COMMAND &&
 		       matches(p, pred, shell_line(p, command_of(p, node)));
