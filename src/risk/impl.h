@@ -83,6 +83,7 @@ enum kind {
 	K_PATTERN,  /* a list of targets */
 	K_OPATTERN, /* an object of targets */
 	K_IMPORT_FN,
+	K_THIS,
 	K_BLOCK,
 	K_COMMENT,
 	/* shell */
@@ -225,6 +226,8 @@ struct lang {
 	bool (*call_names)(struct pass *p, uint32_t call, struct names *ret);
 	/* The name under which a.b is known. */
 	struct name (*join)(struct pass *p, struct name a, struct str b);
+	/* "this" here is the global object, or may be; NULL: the language has none. */
+	bool (*is_global_this)(const struct pass *p, uint32_t node);
 	/* Literal text of a string, template or word. */
 	bool (*literal)(struct pass *p, uint32_t node, struct value *ret);
 };

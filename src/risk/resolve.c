@@ -424,6 +424,11 @@ static void resolve_kind(struct pass *p, uint32_t node, struct names *out)
 	case K_IMPORT_FN:
 		names_add(out, name_make(p, STR("import")));
 		break;
+	case K_THIS:
+		names_add(out, name_make(p, STR("this")));
+		if (p->g->lang->is_global_this && p->g->lang->is_global_this(p, node))
+			names_add(out, name_make(p, STR("globalThis")));
+		break;
 	case K_OTHER:
 		if (node_at(p, node)->first == NO_NODE && node_at(p, node)->named)
 			names_add(out, name_make(p, node_text(p, node)));
