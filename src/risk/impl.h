@@ -441,7 +441,8 @@ void decode_escape(struct text *out, struct str s, enum language language);
 /* ---- shell_command.c ---- */
 
 uint32_t shell_views(struct pass *p, uint32_t command);
-/* The nth word of the command as seen by p->view; false: there is none or it is not constant. */
+/* The nth word of the command as seen by p->view; false: there is none, or it is not constant and
+ * given as it is written. */
 bool shell_word(struct pass *p, uint32_t command, uint32_t nth, struct str *ret, bool *ret_exists);
 struct name shell_name(struct pass *p, uint32_t command);
 /* The command is a function of the text itself. */
@@ -451,6 +452,13 @@ struct str shell_rewrite(struct pass *p, struct str text);
 /* All words of the command as seen by p->view, with blanks between them. */
 struct str shell_line(struct pass *p, uint32_t command);
 void shell_embedded(struct pass *p, uint32_t command);
+/* The path that a word is, or that its option or setting names, without detours; false: none, or
+ * it is the word itself. */
+bool shell_path(struct str word, char out[NAME_MAX_LEN], struct str *ret);
+unsigned shell_sed(struct pass *p, uint32_t command);
+/* shell_inner.c: commands in here-documents and backquotes; a function that starts itself. */
+void shell_inner(struct pass *p, uint32_t node);
+bool shell_is_bomb(struct pass *p, uint32_t function);
 
 /* ---- match.c, predicate.c ---- */
 

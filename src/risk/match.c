@@ -262,6 +262,8 @@ int match_all(struct pass *p)
 			try_list(&m, i, p->g->n_symbols);
 		if (n->kind == K_COMMAND)
 			shell_embedded(p, i);
+		if (n->kind == K_HEREDOC || n->kind == K_SUBST)
+			shell_inner(p, i);
 	}
 	return p->trouble;
 }

@@ -7,5 +7,9 @@
 
 #define WORD_CUT '\x1f'
 
+/* What a sed command's script does. */
+#define SED_RUNS   1u
+#define SED_WRITES 2u
+
 /* The key under which a function of the script is bound. */
 struct str shell_function(struct pass *p, struct str name);

@@ -160,6 +160,33 @@ static size_t plain_path(struct str s, char out[NAME_MAX_LEN])
 	return n;
 }
 
+/* Where a path begins in a word: /x, -f/x, --file=/x, if=/x, @/x. */
+static size_t path_start(struct str s)
+{
+	size_t i = 0;
+
+	while (i < s.n && s.p[i] != '/')
+		i++;
+	if (i == s.n || i == 0)
+		return i;
+	if (s.p[i - 1] == '=' || s.p[i - 1] == '@')
+		return i;
+	for (size_t k = 1; k < i; k++)
+		if ((s.p[k] | 0x20) < 'a' || (s.p[k] | 0x20) > 'z')
+			return s.n;
+	return s.p[0] == '-' && i > 1 ? i : s.n;
+}
+
+bool shell_path(struct str word, char out[NAME_MAX_LEN], struct str *ret)
+{
+	size_t at = path_start(word);
+
+	if (at == word.n)
+		return false;
+	*ret = (struct str){ out, plain_path((struct str){ word.p + at, word.n - at }, out) };
+	return ret->n && !str_eq(*ret, word);
+}
+
 /* A program in a folder of the system is known by its last name; another path is another program.
  */
 static struct str base_name(struct str s)
@@ -306,10 +333,10 @@ bool shell_word(struct pass *p, uint32_t command, uint32_t nth, struct str *ret,
 	const struct word *w = word_at(p, command, nth);
 
 	*ret_exists = w != NULL;
-	if (!w || !w->known)
+	if (!w)
 		return false;
 	*ret = w->text;
-	return true;
+	return w->known;
 }
 
 struct name shell_name(struct pass *p, uint32_t command)
