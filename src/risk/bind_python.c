@@ -160,7 +160,7 @@ static void bind_definition(struct pass *p, uint32_t node)
 	struct name own = { 0 };
 
 	if (class)
-		own = name_join(p, own, text_identifier(p, name));
+		own = name_join(p, name_make(p, STR("")), text_identifier(p, name));
 	bind_name(p, name, own, is_plain(p, node), at);
 	if (of != NO_NODE)
 		bind_method(p, of, name);
