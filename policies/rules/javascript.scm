@@ -38,7 +38,7 @@
  (#not-match? @callee "^Function([.]prototype)?[.](call|apply)[.]bind$")
  (#rule! "js.code.function" critical "code-execution" "the Function constructor turns text into code"))
 
-; Not after instanceof, where the name is harmless.
+; Not after instanceof, where the name is harmless, nor in { type: Function }, a declaration.
 ([(arguments (_) @hit)
   (variable_declarator value: (_) @hit)
   (assignment_expression right: (_) @hit)
@@ -46,20 +46,30 @@
   (class_heritage (_) @hit)
   (class_heritage (_ value: (_) @hit))
   (return_statement (_) @hit)
-  (arrow_function body: (_) @hit)]
+  (arrow_function body: (_) @hit)
+  (array (_) @hit) @list
+  (pair key: (_) @key value: (_) @hit)
+  (class_body (_ value: (_) @hit))
+  (throw_statement (_) @hit)
+  (yield_expression (_) @hit)
+  (shorthand_property_identifier) @hit]
  (#name? @hit "Function")
+ (#not-eq? @key "type")
+ (#not-in? @list "pair")
  (#rule! "js.code.function-reference" critical "code-execution" "takes hold of the Function constructor"))
 
-; The constructor of any function is Function (or its async and generator kin).
+; The constructor of any function or class is Function (or its async and generator kin).
 ([(member_expression
-    object: (parenthesized_expression [(arrow_function) (function_expression) (generator_function)])
+    object: (parenthesized_expression [(arrow_function) (function_expression) (generator_function) (class)])
     property: (_) @p)
+  (class_heritage) @heritage
   (member_expression
     object: (call_expression function: (_) @proto arguments: (arguments . [(arrow_function) (function_expression) (generator_function)]))
     property: (_) @p)
   (subscript_expression
     object: (parenthesized_expression [(arrow_function) (function_expression) (generator_function)]))]
  (#eq? @p "constructor")
+ (#match? @heritage "([.]|\\[[\"'`])constructor[\"'`)\\]]*\\s*$")
  (#name? @proto "Object.getPrototypeOf" "Reflect.getPrototypeOf")
  (#rule! "js.code.constructor" critical "code-execution" "reaches Function by way of a function's constructor"))
 
@@ -365,6 +375,11 @@
   (_ value: (identifier) @hit)
   (class_heritage (_) @hit)
   (class_heritage (_ value: (_) @hit))
+  (throw_statement [(identifier) (member_expression) (subscript_expression)] @hit)
+  (yield_expression [(identifier) (member_expression) (subscript_expression)] @hit)
+  (spread_element [(identifier) (member_expression) (subscript_expression)] @hit)
+  (assignment_expression right: [(identifier) (member_expression) (subscript_expression)] @hit)
+  (class_body (_ value: [(member_expression) (subscript_expression)] @hit))
   (shorthand_property_identifier) @hit]
  (#name? @hit "fetch" "XMLHttpRequest" "WebSocket" "WebSocketStream" "EventSource"
    "RTCPeerConnection" "WebTransport" "navigator.sendBeacon" "Worker" "SharedWorker"
@@ -468,6 +483,8 @@
   (array [(identifier) (member_expression) (subscript_expression)] @hit)
   (pair value: [(identifier) (member_expression) (subscript_expression)] @hit)
   (formal_parameters (_ value: (identifier) @hit))
+  (spread_element [(identifier) (member_expression) (subscript_expression)] @hit)
+  (class_body (_ value: [(identifier) (member_expression) (subscript_expression)] @hit))
   (shorthand_property_identifier) @hit
   (call_expression function: (_) @reduce arguments: (arguments (_) (this)))]
  (#name? @hit "process" "globalThis" "global" "module" "Deno" "Bun")
@@ -509,7 +526,9 @@
 
 ([(member_expression) @x
   (subscript_expression) @x
-  (variable_declarator name: (object_pattern (_) @k) value: (_) @process)]
+  (variable_declarator name: (object_pattern (_) @k) value: (_) @process)
+  (import_statement (import_clause (named_imports (import_specifier name: (_) @k))) source: (_) @module)]
+ (#string-match? @module "^(node:)?process$")
  (#name? @x "process.binding" "*.dlopen" "*._linkedBinding" "*.internalBinding")
  (#match? @k "^[\"']?(dlopen|binding|_linkedBinding|mainModule|getBuiltinModule)\\b")
  (#name? @process "process")

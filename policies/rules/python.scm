@@ -15,39 +15,10 @@
  (#embedded! @source "python")
  (#rule! "py.exec.eval" critical "code-execution" "turns text into code"))
 
-; eval on its way to somewhere: map(eval, …), {"calc": eval}, handler=eval, return eval
-([(argument_list (identifier) @hit)
-  (keyword_argument value: (identifier) @hit)
-  (assignment right: (identifier) @hit)
-  (named_expression value: (identifier) @hit)
-  (default_parameter value: (identifier) @default)
-  (typed_default_parameter value: (identifier) @default)
-  (expression_list (identifier) @hit)
-  (list (identifier) @hit)
-  (tuple (identifier) @hit)
-  (set (identifier) @hit)
-  (pair (identifier) @hit)
-  (parenthesized_expression (identifier) @hit)
-  (conditional_expression (identifier) @hit)
-  (boolean_operator (identifier) @hit)
-  (return_statement (identifier) @hit)
-  (yield (identifier) @hit)
-  (lambda body: (identifier) @hit)
-  (for_statement right: (identifier) @hit)
-  (for_in_clause right: (identifier) @hit)
-  (with_item (identifier) @hit)
-  (as_pattern (identifier) @hit)
-  (list_comprehension body: (identifier) @hit)
-  (set_comprehension body: (identifier) @hit)
-  (generator_expression body: (identifier) @hit)
-  (match_statement subject: (identifier) @hit)
-  (type (identifier) @default)
-  (list_splat (identifier) @hit)
-  (interpolation (identifier) @hit)
-  (decorator (identifier) @hit)
-  (attribute object: (identifier) @hit)]
+; eval on its way to somewhere: map(eval, …), {"calc": eval}, handler=eval, x | eval
+((identifier) @hit
  (#any-of? @hit "eval" "exec" "compile" "__import__")
- (#any-of? @default "eval" "exec" "compile" "__import__")
+ (#read? @hit)
  (#name? @hit "eval" "exec" "compile" "__import__")
  (#rule! "py.exec.reference" critical "code-execution" "passes on what runs text as code"))
 
@@ -68,6 +39,25 @@
  (#not-name? @module "importlib.metadata" "importlib.metadata.*" "importlib.resources"
   "importlib.resources.*")
  (#rule! "py.exec.import-tools" high "code-execution" "can load modules past the import statement"))
+
+([(import_statement name: [(dotted_name) (aliased_import)] @module)
+  (import_from_statement module_name: (dotted_name) @module)]
+ (#name? @module "doctest")
+ (#rule! "py.exec.doctest" medium "code-execution" "runs the examples in texts as code"))
+
+; Names of modules and functions for the test loader to import and call
+([(call function: (_) @main) @first
+  (call function: (_) @main) @module
+  (call function: (_) @main) @default
+  (call function: (_) @main arguments: (argument_list
+    (keyword_argument name: (identifier) @key value: (list . (_) (_) @test))))]
+ (#name? @main "unittest.main" "unittest.TestProgram" "unittest.main.*")
+ (#arg? @first "0" "^(?!__main__$|None$)")
+ (#arg? @module "k=module" "^(?!__main__$|None$)")
+ (#arg? @default "k=defaultTest" "[.]")
+ (#eq? @key "argv")
+ (#string-match? @test "^[^-].*[.]")
+ (#rule! "py.exec.unittest" medium "code-execution" "has tests found by a name in a text"))
 
 ; Functions that find a function by its name in a text
 ([(call function: (_) @callee) @hit
@@ -161,6 +151,17 @@
  (#match? @hit "[\\w\\])]\\s*\\(")
  (#rule! "py.exec.annotation" medium "code-execution" "an annotation holds a call in a text"))
 
+([(pair key: (_) @text)
+  (identifier) @hit
+  (call function: (_) @signature) @call]
+ (#eq? @hit "__annotations__")
+ (#not-in? @hit "attribute")
+ (#string? @text "__annotations__")
+ (#name? @signature "inspect.signature" "inspect.get_annotations" "inspect.Signature.from_callable"
+  "annotationlib.*")
+ (#not-no-arg? @call "k=eval_str")
+ (#rule! "py.exec.annotation-read" medium "code-execution" "makes annotations that run as code, or runs their texts"))
+
 ; Code that waits in a text. Docstrings and comments are not looked at.
 ([(argument_list [(string) (concatenated_string)] @hit)
   (keyword_argument value: [(string) (concatenated_string)] @hit)
@@ -177,6 +178,23 @@
   (attribute object: [(string) (concatenated_string)] @hit)]
  (#string-match? @hit "__(import|builtins|globals|subclasses|loader|code|reduce)__|\\b(os|posix)\\.(system|popen|exec[lv]\\w*)\\s*\\(|\\bsubprocess\\.\\w+\\(|\\{[^{}]*\\.__\\w|python/object|py/(reduce|object|function)|^c(os|posix|subprocess)\\n")
  (#rule! "py.exec.code-in-text" high "code-execution" "a text holds code that reaches the system"))
+
+; The name of an inner attribute in a text: something will look it up.
+([(call function: (_) @callee
+    arguments: (argument_list [(string) (concatenated_string) (binary_operator)] @hit))
+  (keyword_argument value: [(string) (concatenated_string)] @hit)
+  (assignment right: [(string) (concatenated_string)] @hit)
+  (list [(string) (concatenated_string)] @hit)
+  (tuple [(string) (concatenated_string)] @hit)
+  (set [(string) (concatenated_string)] @hit)
+  (pair value: [(string) (concatenated_string)] @hit)
+  (default_parameter value: [(string) (concatenated_string)] @hit)
+  (return_statement [(string) (concatenated_string)] @hit)
+  (yield [(string) (concatenated_string)] @hit)
+  (lambda body: [(string) (concatenated_string)] @hit)]
+ (#not-name? @callee "hasattr" "print")
+ (#string-match? @hit "^__(self|class|dict|mro|bases?|spec|init|call|func|wrapped|getattribute|closure|file|path|reduce_ex)__(\\.|$)")
+ (#rule! "py.reflect.dunder-text" medium "reflection" "names an inner attribute in a text"))
 
 ; ---- behind the language ----
 
@@ -206,15 +224,9 @@
  (#dynamic? @name)
  (#rule! "py.reflect.getattr-module" critical "reflection" "picks a system function at run time"))
 
-([(argument_list (identifier) @hit)
-  (assignment right: (identifier) @hit)
-  (named_expression value: (identifier) @hit)
-  (default_parameter value: (identifier) @default)
-  (list (identifier) @hit)
-  (tuple (identifier) @hit)
-  (pair value: (identifier) @hit)]
+((identifier) @hit
  (#any-of? @hit "getattr" "globals" "breakpoint")
- (#any-of? @default "getattr" "globals" "breakpoint")
+ (#read? @hit)
  (#name? @hit "getattr" "globals" "breakpoint")
  (#rule! "py.reflect.getattr-value" medium "reflection" "passes on what reaches inner state"))
 
@@ -233,13 +245,14 @@
  (#rule! "py.reflect.getattr-dynamic" medium "reflection" "reaches an attribute by a built name"))
 
 ; vars(logging), random.__dict__, getattr(inspect, name): what a module imported is in there
-([(call function: (identifier) @function arguments: (argument_list . (_) @module .)) @hit
+([(call function: (identifier) @function arguments: (argument_list . (_) @any .)) @hit
   (call function: (identifier) @getter arguments: (argument_list . (_) @module . (_) @name)) @hit
-  (attribute object: (_) @module attribute: (identifier) @table) @hit]
+  (attribute object: (_) @any attribute: (identifier) @table) @hit]
  (#eq? @function "vars")
  (#eq? @getter "getattr")
  (#dynamic? @name)
  (#eq? @table "__dict__")
+ (#module? @any)
  (#name? @module "abc" "argparse" "ast" "asyncio" "asyncio.*" "base64" "calendar" "codecs"
   "collections" "collections.abc" "concurrent.futures" "contextlib" "copy" "csv" "ctypes"
   "dataclasses" "datetime" "decimal" "difflib" "dis" "doctest" "enum" "fractions" "functools"
@@ -250,6 +263,17 @@
   "traceback" "types" "typing" "unittest" "uuid" "warnings" "weakref" "zipfile" "builtins" "numpy"
   "pandas" "matplotlib" "scipy" "sympy" "torch" "print.__self__")
  (#rule! "py.reflect.module" medium "reflection" "looks through the inside of a module"))
+
+((call function: (_) @callee) @hit
+ (#name? @callee "operator.attrgetter" "operator.methodcaller")
+ (#dynamic-arg? @hit "0")
+ (#rule! "py.reflect.attrgetter" medium "reflection" "reaches an attribute only known at run time"))
+
+; class A: __match_args__ = ("__globals__",): case A(g) reads it
+((assignment left: (identifier) @name right: (_) @value) @hit
+ (#eq? @name "__match_args__")
+ (#not-match? @value "^[(\\[]?(?:\\s*[\"'](?!(?:f|gi|cr|ag|tb|co)_)[A-Za-z]\\w*[\"']\\s*,?)*\\s*[)\\]]?$")
+ (#rule! "py.reflect.match-args" high "reflection" "a match pattern may reach inner attributes"))
 
 ((call function: (_) @callee) @hit
  (#name? @callee "operator.attrgetter" "operator.methodcaller" "operator.itemgetter" "*.get_field")
@@ -270,6 +294,7 @@
  (#rule! "py.reflect.inner" medium "reflection" "reaches an inner attribute"))
 
 ([(subscript subscript: (_) @hit)
+  (dict_pattern key: (_) @hit)
   (call function: (attribute attribute: (identifier) @method)
     arguments: (argument_list . (_) @hit))]
  (#any-of? @method "get" "pop" "setdefault" "__getitem__")
@@ -277,16 +302,14 @@
  (#rule! "py.reflect.item" critical "reflection" "looks up an inner name in a table"))
 
 ; globals() itself is harmless as timeit(…, globals=globals())
-([(subscript value: (call function: (_) @callee) @call)
-  (attribute object: (call function: (_) @callee) @call)
-  (assignment right: (call function: (_) @callee) @call)
-  (named_expression value: (call function: (_) @callee) @call)
-  (argument_list (call function: (_) @callee) @call)
-  (for_statement right: (call function: (_) @callee) @call)
-  (for_in_clause right: (call function: (_) @callee) @call)
-  (return_statement (call function: (_) @callee) @call)]
+([(call function: (_) @callee) @call
+  (call function: (_) @outer arguments: (argument_list (keyword_argument
+    value: (call function: (_) @callee) @given)))]
  (#name? @callee "globals" "locals" "vars")
+ (#not-in? @call "keyword_argument")
  (#no-arg? @call "0")
+ (#no-arg? @given "0")
+ (#not-name? @outer "timeit.timeit" "timeit.repeat" "timeit.Timer")
  (#rule! "py.reflect.globals" medium "reflection" "reads the table of all variables"))
 
 ((call function: (_) @callee) @hit
@@ -359,8 +382,9 @@
 
 ([(import_statement name: [(dotted_name) (aliased_import)] @module)
   (import_from_statement name: [(dotted_name) (aliased_import)] @module)
-  (import_from_statement module_name: (dotted_name) @module)]
- (#name? @module "multiprocessing" "multiprocessing.*" "multiprocess" "multiprocess.*"
+  (import_from_statement module_name: (dotted_name) @module)
+  (attribute) @module]
+ (#name? @module "*.ProcessPoolExecutor" "multiprocessing" "multiprocessing.*" "multiprocess" "multiprocess.*"
   "concurrent.futures.ProcessPoolExecutor" "concurrent.futures.process" "billiard" "billiard.*"
   "_multiprocessing" "celery" "celery.*" "ray" "ray.*" "dask.distributed" "dask.distributed.*")
  (#rule! "py.proc.multiprocessing" high "process" "starts more processes of Python"))
@@ -436,29 +460,21 @@
  (#string-match? @value "^[^\\n]{1,255}$")
  (#rule! "py.file.named" medium "files" "names a file to read or write"))
 
-([(argument_list (identifier) @hit)
-  (assignment right: (identifier) @hit)
-  (named_expression value: (identifier) @hit)
-  (default_parameter value: (identifier) @default)
-  (typed_default_parameter value: (identifier) @default)
-  (list (identifier) @hit)
-  (tuple (identifier) @hit)
-  (pair (identifier) @hit)
-  (return_statement (identifier) @hit)
-  (lambda body: (identifier) @hit)
-  (conditional_expression (identifier) @hit)
-  (parenthesized_expression (identifier) @hit)
-  (decorator (identifier) @hit)]
+((identifier) @hit
  (#eq? @hit "open")
- (#eq? @default "open")
+ (#read? @hit)
  (#name? @hit "open")
  (#rule! "py.file.open-value" medium "files" "passes on the function that opens files"))
 
-((call function: (attribute attribute: (identifier) @method)) @hit
+((call function: (attribute object: (_) @object attribute: (identifier) @method) @callee) @hit
  (#any-of? @method "write" "writelines")
+ (#not-name? @object "io.StringIO()" "io.BytesIO()" "StringIO()")
+ (#not-own? @callee)
  (#rule! "py.file.write-method" high "files" "writes to a file or stream"))
 
-((call function: (attribute attribute: (identifier) @method)) @hit
+((call function: (attribute object: (_) @object attribute: (identifier) @method) @callee) @hit
+ (#not-name? @object "io.StringIO()" "io.BytesIO()" "StringIO()")
+ (#not-own? @callee)
  (#any-of? @method "read" "readline" "readlines" "readinto" "read_until")
  (#rule! "py.file.read-method" medium "files" "reads from a file or stream"))
 
@@ -556,22 +572,26 @@
  (#rule! "py.data.write" high "files" "writes data to a file"))
 
 ((call function: (_) @callee arguments: (argument_list . (_) @to)) @hit
- (#name? @callee "sqlite3.connect" "sqlite3.dbapi2.connect" "_sqlite3.connect" "duckdb.connect"
+ (#name? @callee "sqlite3.connect" "sqlite3.Connection" "sqlite3.dbapi2.connect" "sqlite3.dbapi2.Connection"
+  "_sqlite3.connect" "_sqlite3.Connection" "duckdb.connect"
   "apsw.Connection" "aiosqlite.connect")
  (#not-string? @to ":memory:")
  (#rule! "py.data.database" high "files" "opens a database file"))
 
 ((call function: (attribute attribute: (identifier) @method)) @hit
- (#any-of? @method "execute" "executescript" "sql")
- (#arg? @hit "0" "(?i)^\\s*attach\\s|\\bload_extension\\s*\\(|\\bvacuum\\s+into\\b|\\bcopy\\s.*\\bto\\b")
+ (#any-of? @method "execute" "executescript" "executemany" "sql")
+ (#arg? @hit "0" "(?i)(?:^|;|\\*/|\\n)\\s*attach\\b|\\bload_extension\\s*\\(|\\bvacuum\\s+into\\b|\\bcopy\\s.*\\bto\\b")
  (#rule! "py.data.attach" high "files" "a statement makes the database write a file"))
 
 ; ---- network ----
 
 ([(import_statement name: [(dotted_name) (aliased_import)] @module)
   (import_from_statement name: [(dotted_name) (aliased_import)] @module)
-  (import_from_statement module_name: (dotted_name) @module)]
- (#name? @module "requests" "requests.*" "urllib" "urllib.*" "six.moves.urllib" "six.moves.urllib.*"
+  (import_from_statement module_name: (dotted_name) @module)
+  (import_statement name: [(dotted_name) (aliased_import)] @top)]
+ (#name? @top "urllib")
+ (#not-name? @module "urllib.parse" "urllib.parse.*")
+ (#name? @module "requests" "requests.*" "urllib.*" "six.moves.urllib" "six.moves.urllib.*"
   "httpx" "httpx.*" "aiohttp" "aiohttp.*" "urllib3" "urllib3.*" "urllib2" "urllib2.*" "httplib"
   "httplib2" "httplib2.*" "pycurl" "pycurl.*" "wget" "wget.*" "treq" "grequests" "requests_html"
   "requests_toolbelt" "feedparser" "feedparser.*" "niquests" "niquests.*" "curl_cffi" "curl_cffi.*"
@@ -766,6 +786,7 @@
   "socket.create_connection" "socket.create_server" "socket.gethostbyname" "socket.gethostname"
   "socket.getaddrinfo" "socket.socketpair" "socket.fromfd" "socket.AF_INET" "socket.SOCK_STREAM"
   "_socket.*" "http.client.*" "*.socket.socket" "*.socket.create_connection")
+ (#not-name? @hit "urllib.parse" "urllib.parse.*")
  (#rule! "py.system.use" high "system" "uses a module that changes files or talks to the network"))
 
 ; What is not in this list of harmless modules, and those that other rules name, could be anything.
@@ -829,26 +850,9 @@
   (import_from_statement name: [(dotted_name) (aliased_import)] @taken) @hit]
  (#any-of? @inner "os" "sys" "subprocess" "builtins" "posix" "shutil" "socket" "importlib" "ctypes"
   "tempfile" "linecache" "pickle" "signal" "fcntl" "mmap" "runpy" "pty" "select" "urllib")
- (#name? @owner "abc" "argparse" "ast" "asyncio" "asyncio.*" "base64" "bdb" "bisect" "calendar"
-  "cmd" "cmath" "code" "codecs" "collections" "collections.*" "colorsys" "concurrent"
-  "concurrent.*" "configparser" "contextlib" "copy" "csv" "dataclasses" "datetime" "decimal"
-  "difflib" "dis" "doctest" "email" "email.*" "encodings.*" "enum" "filecmp" "fileinput" "fnmatch"
-  "fractions" "functools" "genericpath" "getopt" "getpass" "gettext" "glob" "graphlib" "gzip"
-  "hashlib" "heapq" "hmac" "html" "html.*" "http" "http.*" "importlib" "importlib.*" "inspect" "io"
-  "ipaddress" "itertools" "json" "json.*" "keyword" "linecache" "locale" "logging" "logging.*"
-  "lzma" "math" "mimetypes" "multiprocessing" "multiprocessing.*" "ntpath" "numbers" "operator"
-  "optparse" "pathlib" "pdb" "pickle" "pkgutil" "platform" "posixpath" "pprint" "profile"
-  "cProfile" "pstats" "pydoc" "queue" "random" "re" "re.*" "reprlib" "sched" "secrets" "shelve"
-  "shlex" "shutil" "site" "sqlite3" "sqlite3.*" "ssl" "stat" "statistics" "statistics.*" "string"
-  "stringprep" "struct" "sysconfig" "tarfile" "tempfile" "textwrap" "threading" "timeit" "token"
-  "tokenize" "trace" "traceback" "tracemalloc" "types" "typing" "unicodedata" "unittest"
-  "unittest.*" "urllib.*" "uuid" "venv" "warnings" "wave" "weakref" "webbrowser" "xml.*" "zipfile"
-  "zoneinfo" "zoneinfo.*" "numpy" "numpy.lib.*" "numpy.compat" "numpy.compat.*" "numpy.testing"
-  "numpy.testing.*" "pandas" "pandas.io.*" "pandas.compat" "pandas.compat.*" "pandas.util.*"
-  "matplotlib" "matplotlib.cbook" "matplotlib.pyplot" "matplotlib.font_manager" "scipy" "scipy.*"
-  "sympy" "sympy.utilities.*" "sklearn" "torch" "torch.utils.*" "torch.serialization" "networkx"
-  "networkx.utils" "jinja2" "jinja2.*" "yaml" "six" "six.moves" "attr" "setuptools" "pip" "tqdm"
-  "joblib" "joblib.*" "nltk" "nltk.*")
+ (#module? @owner)
+ (#not-name? @hit "numpy.select" "polars.select" "sqlalchemy.select" "scipy.signal" "torch.signal"
+  "tensorflow.signal" "jax.numpy.select" "jax.scipy.signal")
  (#name? @taken "*.os" "*.sys" "*.subprocess" "*.builtins" "*.posix" "*.shutil" "*.socket"
   "*.importlib" "*.ctypes" "*.tempfile" "*.linecache" "*.pickle" "*.fcntl" "*.mmap" "*.pty")
  (#rule! "py.system.via-module" high "system" "reaches a system module through another module"))
@@ -893,9 +897,9 @@
  (#match? @hit "\\r(?!\\n|$)|coding[:=][ \\t]*(?!utf-?8|UTF-?8|ascii|us-ascii|latin-?1|iso-8859-1|cp1252)[\\w-]")
  (#rule! "py.source.hidden" high "hidden-text" "a comment may hold code that Python sees"))
 
-; Letters that Python folds to plain ones: full width, mathematical, letterlike, modifier, roman.
+; Letters that Python folds to plain ones: full width, mathematical, raised, lowered, ligatures.
 ((identifier) @hit
- (#match? @hit "\\xef[\\xbc\\xbd]|\\xf0\\x9d[\\x90-\\x99]|\\xf0\\x9d\\x9a[\\x80-\\xa3]|\\xf0\\x9d\\x9f[\\x8e-\\xbf]|\\xe2\\x84[\\x80-\\xb9]|\\xe2\\x85[\\xa0-\\xbf]|\\xe1\\xb4[\\xac-\\xbf]|\\xe1\\xb5[\\x80-\\xaa]|\\xc2[\\xaa\\xba]")
+ (#folded? @hit)
  (#rule! "py.source.confusable" medium "hidden-text" "a name in letters of another kind"))
 
 ; ---- harmless state ----

@@ -46,9 +46,10 @@
  (#arg? @hit "*" "^(/|~/?$)")
  (#rule! "sh.destroy.chmod-root" critical "destroy" "changes rights of a whole system tree"))
 
-; a function that calls itself in a pipe or in the background
-((function_definition) @hit
- (#match? @hit "(?s)^(?:function\\s+)?([^\\s(){}]+)\\s*(?:\\(\\s*\\))?\\s*[{(].*[\\s{;(|&]\\1(?:\\s[^\\n;|&]*)?(?:\\|&?\\s*\\1[\\s;&)}]|&(?!&))")
+; a function that calls itself in a pipe or in the background, perhaps by way of another
+([(function_definition) @text (function_definition) @bomb]
+ (#bomb? @bomb)
+ (#match? @text "(?s)^(?:function\\s+)?([^\\s(){}]+)\\s*(?:\\(\\s*\\))?\\s*[{(].*[\\s{;(|&]\\1(?:\\s[^\\n;|&]*)?(?:\\|&?\\s*\\1[\\s;&)}]|&(?!&))")
  (#rule! "sh.destroy.fork-bomb" critical "resource" "starts itself again and again"))
 
 ; > /dev/sda, but not /dev/null and the standard streams
@@ -237,7 +238,12 @@
 
 ; text that arithmetic would run: a[$(command)]
 ([(variable_assignment value: (raw_string) @s) (unary_expression (raw_string) @s)
-  (binary_expression (raw_string) @s) (command name: (_) @c argument: (raw_string) @s)]
+  (binary_expression (raw_string) @s) (command name: (_) @c argument: (raw_string) @s)
+  (unset_command [(raw_string) (string)] @v) (declaration_command [(raw_string) (string)] @v)
+  (command name: (_) @let) @run]
+ (#string-match? @v "^[A-Za-z_]\\w*\\[.*([$]\\(|`)")
+ (#name? @let "let" "test" "[" "read" "printf" "declare" "typeset" "local" "unset" "wait")
+ (#arg? @run "*" "^[A-Za-z_]\\w*\\[.*([$]\\(|`)")
  (#not-name? @c "awk" "gawk" "mawk" "nawk" "sed" "grep" "echo")
  (#match? @s "^'[A-Za-z_]\\w*\\[.*([$]\\(|`)")
  (#rule! "sh.exec.arith-text" critical "code-execution" "a text that runs commands in arithmetic"))
@@ -265,6 +271,10 @@
   "command_not_found_handler")
  (#rule! "sh.exec.shadow" high "hidden" "replaces a command with a function of its name"))
 
+((variable_assignment name: (subscript name: (variable_name) @v)) @hit
+ (#any-of? @v "BASH_CMDS" "BASH_ALIASES")
+ (#rule! "sh.exec.rebind-table" critical "hidden" "binds the name of a command to other code"))
+
 ((command name: (_) @c) @hit
  (#name? @c "hash" "enable" "complete" "compgen" "bind" "mapfile" "readarray")
  (#arg? @hit "*" "^-[a-zA-Z]*[pfCx]$")
@@ -289,12 +299,12 @@
 
 ((command name: (_) @c) @hit
  (#name? @c "sed" "gsed")
- (#arg? @hit "*" "(^|^--expression=|^-[nErsuz]*e|[;\\n{}])\\s*([0-9,$~+!]|/[^/]*/)*\\s*e(?:\\s|$|;)|(?:^|[;\\n{}\\s0-9$/!])s([/|,#:!@%+~])(?:(?!\\3)[^\\\\]|\\\\.)*+\\3(?:(?!\\3)[^\\\\]|\\\\.)*+\\3[gpimIM0-9]*e")
+ (#sed? @hit "runs")
  (#rule! "sh.exec.sed" critical "code-execution" "sed script starts commands"))
 
 ((command name: (_) @c) @hit
  (#name? @c "sed" "gsed")
- (#arg? @hit "*" "(^|^--expression=|^-[nErsuz]*e|[;\\n{}])\\s*([0-9,$~+!]|/[^/]*/)*\\s*[wW]\\s+[^;}]|(^|[;\\n{}\\s0-9$/!])s([/|,#:!@%+~])(?:(?!\\4)[^\\\\]|\\\\.)*+\\4(?:(?!\\4)[^\\\\]|\\\\.)*+\\4[gpimIM0-9]*w\\s")
+ (#sed? @hit "writes")
  (#rule! "sh.file.sed-write" high "file-write" "sed script writes files"))
 
 ((command name: (_) @c) @hit
@@ -307,11 +317,13 @@
  (#arg? @hit "*" "^(.*/)?(ba|z|da|k|a)?sh$|^(.*/)?(python3?|perl|ruby|node|eval)$")
  (#rule! "sh.exec.xargs" critical "code-execution" "turns its input into commands"))
 
-; options that name a program to run
-((command name: (_) @c) @hit
+; options that name a program to run, also shortened
+([(command name: (_) @c) @run (command name: (_) @sort) @compress]
  (#name? @c "tar" "bsdtar" "rsync" "ssh" "scp" "sftp" "zip" "split" "sort" "env" "wget" "cpio" "nmap"
   "sqlite3" "rg" "man" "pip" "apt" "apt-get" "dpkg" "ip" "capsh" "mysql" "psql")
- (#arg? @hit "*" "^--(checkpoint-action|to-command|use-compress-program|info-script|new-volume-script|rsh|rsh-command|rsync-path|unzip-command|filter|compress-program|use-askpass|split-string|script|pre|pager)\\b|(?i)(proxy|local|knownhosts)command|^-TT$|^[.](shell|system)\\b|^\\\\!|Pre-Invoke")
+ (#arg? @run "*" "^--(checkpoint-a|to-c|use-c|info-s|new-volume-s|rsh|rsync-p|unzip-c|filt|compress-p|use-ask|split-s)|^--(script|pre|pager)\\b|(?i)(proxy|local|knownhosts)command|^-TT$|^[.](shell|system)\\b|^\\\\!|Pre-Invoke")
+ (#name? @sort "sort")
+ (#arg? @compress "*" "^--co[a-z-]*(=|$)")
  (#rule! "sh.exec.option" critical "code-execution" "an option names a program to run"))
 
 ((command name: (_) @c) @hit
@@ -349,8 +361,10 @@
  (#arg? @hit "*" "^(PATH|LD_[A-Z_]+|BASH_ENV|ENV|PROMPT_COMMAND|PS4|SHELLOPTS|PYTHON[A-Z]+|NODE_OPTIONS)(=|$)")
  (#rule! "sh.env.set" high "code-execution" "sets a variable that decides what programs run"))
 
-([(declaration_command "export") (declaration_command (word) @w)] @hit
- (#match? @w "^-[a-zA-Z]*p$")
+; language and clock are nobody's secret
+([(declaration_command "export") @export (declaration_command (word) @w)]
+ (#not-match? @export "^export(\\s+(LANG|LANGUAGE|LC_[A-Z]+|TZ)=[\\w.@+-]+(/[\\w+-]+)*)+$")
+ (#match? @w "^-[a-zA-Z]*[px]")
  (#rule! "sh.env.export" medium "environment" "changes or prints the environment"))
 
 ((command name: (_) @c) @hit
@@ -373,8 +387,12 @@
  (#name? @c "mv")
  (#rule! "sh.file.mv" high "file-write" "moves or renames files"))
 
-((command name: (_) @c) @hit
- (#name? @c "cp" "tee" "touch" "mkdir" "ln" "link" "install" "truncate" "split" "csplit" "mktemp"
+; tee to the standard streams writes no file
+([(command name: (_) @c) (command name: (_) @tee) @file (command name: (_) @tee) @unknown]
+ (#name? @tee "tee")
+ (#arg? @file "*" "^(?!(-a|-i|-p|-ai|-ia|--|--append|--ignore-interrupts|--output-error.*)$)(?!/dev/(null|stdout|stderr|fd/[0-9]+)$)")
+ (#dynamic-arg? @unknown "*")
+ (#name? @c "cp" "touch" "mkdir" "ln" "link" "install" "truncate" "split" "csplit" "mktemp"
   "mkfifo" "mknod" "fallocate" "sponge" "patch" "dos2unix" "unix2dos" "logger" "tempfile" "convert"
   "magick" "ffmpeg" "pandoc" "wall" "write" "sync")
  (#not-name? @c "<function>")
@@ -402,15 +420,19 @@
  (#arg? @hit "*" "^-[nErsuzp]*i|^--in-place")
  (#rule! "sh.file.in-place" high "file-write" "changes files in place"))
 
-((command name: (_) @c) @hit
+([(command name: (_) @c) @run (command name: (_) @sort) @cluster]
  (#name? @c "sort" "shuf" "tree" "diff" "iconv")
- (#arg? @hit "*" "^-o|^--output")
+ (#arg? @run "*" "^-o|^--ou?t?p?u?t?(=|$)|^--output")
+ (#name? @sort "sort" "shuf")
+ (#arg? @cluster "*" "^-[a-jl-su-zA-RU-Z]*o")
  (#rule! "sh.file.output-option" high "file-write" "writes a file named by an option"))
 
-; uniq IN OUT
-((command name: (_) @c) @hit
- (#name? @c "uniq" "xxd")
- (#match? @hit "^\\S+(?:\\s+-[fswclgo]\\s*[0-9]+|\\s+-\\S+)*+\\s+[^-\\s<>|]\\S*\\s+[^-\\s<>|]")
+; uniq IN OUT; the input may be -
+([(command name: (_) @uniq) (command name: (_) @xxd)]
+ (#name? @uniq "uniq")
+ (#line? @uniq "^\\S+(?: (?:-[fsw] ?[0-9]+|-[^\\s-]\\S*|--\\S*))*+ (?:-(?= )|[^\\s-]\\S*)(?: (?:-[fsw] ?[0-9]+|-[^\\s-]\\S*|--\\S*))*+ [^\\s-]")
+ (#name? @xxd "xxd")
+ (#line? @xxd "^\\S+(?: (?:-[clgos] ?[0-9]+|-[^\\s-]\\S*|--\\S*))*+ (?:-(?= )|[^\\s-]\\S*)(?: (?:-[clgos] ?[0-9]+|-[^\\s-]\\S*|--\\S*))*+ [^\\s-]")
  (#rule! "sh.file.second-operand" high "file-write" "writes the file that its second operand names"))
 
 ((command name: (_) @c) @hit
@@ -418,16 +440,18 @@
  (#arg? @hit "*" "^-(delete|fprint|fprint0|fprintf|fls)$")
  (#rule! "sh.file.find-delete" high "file-delete" "deletes or writes the files it finds"))
 
-; keys and passwords; echo and printf only say the path
+; keys and passwords; echo and printf only say the path, jq .env is a member of an object
 ((command name: (_) @c) @hit
  (#not-name? @c "echo" "printf" "basename" "dirname" ":")
  (#arg? @hit "*" "(/etc/\\S*(shadow|sudoers|krb5[.]keytab|ssl/private|ssh_host)|/proc/\\S*(environ|kcore|/mem$)|/[.]ssh/(?!known_hosts)|id_(rsa|dsa|ecdsa|ed25519)\\b|[.](aws|kube|docker|gnupg|azure|password-store|mozilla)(/|$)|[.](netrc|pgpass|git-credentials|npmrc|pypirc|my[.]cnf|[a-z]+_history|vault-token)$|/run/secrets/|google-chrome|wallet[.]dat|config/gcloud)|^(\\S*/)?[.]env([.][a-z]+)?$")
+ (#not-line? @hit "^(?:jq|gojq|yq)(?: (?!-[a-zA-Z]*f|--from)-\\S+)*+ [.]env(?: (?:-|\\w[\\w/-]*[.](?:jsonl?|ya?ml)))*$")
  (#rule! "sh.secret.read" high "secrets" "reads keys, passwords or histories"))
 
 ; the same as it is written: behind a variable, or as the input
 ([(command name: (_) @c argument: (_) @a) (file_redirect "<" destination: (_) @a)]
  (#not-name? @c "echo" "printf" "basename" "dirname" ":")
  (#match? @a "^[^\\s']*(/etc/\\S*(shadow|sudoers)|/proc/\\S*(environ|/mem)|/[.](ssh|aws|kube|docker|gnupg|netrc|pgpass|[a-z]+_history)(/|\"?$)|/run/secrets/|id_(rsa|ed25519)|config/gcloud|(^|/)[.]env\"?$)")
+ (#not-line? @c "^(?:jq|gojq|yq)(?: (?!-[a-zA-Z]*f|--from)-\\S+)*+ [.]env(?: (?:-|\\w[\\w/-]*[.](?:jsonl?|ya?ml)))*$")
  (#rule! "sh.secret.read-raw" high "secrets" "reads keys, passwords or histories"))
 
 ((command name: (_) @c) @hit
@@ -445,7 +469,7 @@
 ([(file_redirect [">" ">>" "&>" "&>>" ">|"] destination: (_) @d) (command name: (_) @c) @run]
  (#name? @c "tee" "cp" "mv" "install" "ln" "touch" "mkdir" "truncate" "unlink" "patch")
  (#arg? @run "*" "^/(etc|boot|bin|sbin|lib|lib64|usr|root|proc|sys|var/spool)/")
- (#match? @d "^[\"']?/(etc|proc|sys|boot|bin|sbin|lib|lib64|usr|root|var/spool)/")
+ (#string-match? @d "^/(etc|proc|sys|boot|bin|sbin|lib|lib64|usr|root|var/spool)/")
  (#rule! "sh.file.system-write" critical "persistence" "changes files of the system"))
 
 ; ---- stays after the run ----
@@ -505,6 +529,7 @@
 
 ((command name: (_) @c) @hit
  (#name? @c "git")
+ (#not-line? @hit "^git (--version|version|--help|help)$")
  (#rule! "sh.git.other" medium "file-write" "uses a git repository"))
 
 ((command name: (_) @c) @hit

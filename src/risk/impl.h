@@ -83,6 +83,7 @@ enum kind {
 	K_PATTERN,  /* a list of targets */
 	K_OPATTERN, /* an object of targets */
 	K_IMPORT_FN,
+	K_THIS,
 	K_BLOCK,
 	K_COMMENT,
 	/* shell */
@@ -225,11 +226,17 @@ struct lang {
 	bool (*call_names)(struct pass *p, uint32_t call, struct names *ret);
 	/* The name under which a.b is known. */
 	struct name (*join)(struct pass *p, struct name a, struct str b);
+	/* "this" here is the global object, or may be; NULL: the language has none. */
+	bool (*is_global_this)(const struct pass *p, uint32_t node);
 	/* Literal text of a string, template or word. */
 	bool (*literal)(struct pass *p, uint32_t node, struct value *ret);
 };
 
 extern const struct lang lang_python, lang_javascript, lang_shell;
+
+/* bind_python.c */
+void python_bind(struct pass *p, uint32_t node);
+struct str python_first_part(struct str name); /* a of a.b.c */
 
 #define FIELD_IDS_MAX 4
 
@@ -279,6 +286,7 @@ struct pass {
 	struct risk *risk;
 	struct grammar *g;
 	struct str text;
+	bool plain; /* every identifier in it is what it seems */
 	struct tree tree;
 	struct arena pool;
 	struct fact *facts;
@@ -345,9 +353,17 @@ size_t text_tokens(struct str s, enum language language);
 struct str text_lines(struct pass *p, struct str s);
 /* The next character from *at on that a reader does not see. */
 bool text_next_hidden(struct str s, uint32_t *at);
+/* ASCII without backslashes. */
+bool text_is_plain(struct str s);
 /* An identifier as the language compares it: compatible letters folded, escapes decoded. */
 struct str text_identifier(struct pass *p, struct str s);
 size_t utf8_put(char *out, uint32_t c); /* at most 4 */
+
+/* ---- letters.c ---- */
+
+#define LETTERS_MAX 4
+/* The plain letters that Python takes this character for; 0: it is none of those. */
+size_t letters_plain(uint32_t c, char out[LETTERS_MAX]);
 
 /* ---- resolve.c ---- */
 
@@ -364,6 +380,9 @@ void bind_unknown_all(struct pass *p, uint32_t target, uint32_t scope);
 /* What is written into, or changed by a method, is no constant. */
 void bind_changed(struct pass *p, uint32_t node);
 void bind_target(struct pass *p, uint32_t target, uint32_t value, struct binding how);
+/* That the text imports this module, or defines this method of a class (place.c). */
+void bind_module(struct pass *p, struct name module);
+void bind_method(struct pass *p, uint32_t class, struct str name);
 const struct binding *binding_first(const struct pass *p, struct name name);
 const struct binding *binding_next(const struct pass *p, const struct binding *b);
 void bindings_done(struct bindings *b);
@@ -430,7 +449,8 @@ void decode_escape(struct text *out, struct str s, enum language language);
 /* ---- shell_command.c ---- */
 
 uint32_t shell_views(struct pass *p, uint32_t command);
-/* The nth word of the command as seen by p->view; false: there is none or it is not constant. */
+/* The nth word of the command as seen by p->view; false: there is none, or it is not constant and
+ * given as it is written. */
 bool shell_word(struct pass *p, uint32_t command, uint32_t nth, struct str *ret, bool *ret_exists);
 struct name shell_name(struct pass *p, uint32_t command);
 /* The command is a function of the text itself. */
@@ -440,6 +460,13 @@ struct str shell_rewrite(struct pass *p, struct str text);
 /* All words of the command as seen by p->view, with blanks between them. */
 struct str shell_line(struct pass *p, uint32_t command);
 void shell_embedded(struct pass *p, uint32_t command);
+/* The path that a word is, or that its option or setting names, without detours; false: none, or
+ * it is the word itself. */
+bool shell_path(struct str word, char out[NAME_MAX_LEN], struct str *ret);
+unsigned shell_sed(struct pass *p, uint32_t command);
+/* shell_inner.c: commands in here-documents and backquotes; a function that starts itself. */
+void shell_inner(struct pass *p, uint32_t node);
+bool shell_is_bomb(struct pass *p, uint32_t function);
 
 /* ---- match.c, predicate.c ---- */
 

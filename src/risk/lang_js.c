@@ -67,6 +67,7 @@ static const struct kind_name kinds[] = {
 	{ "array_pattern", K_PATTERN },
 	{ "object_pattern", K_OPATTERN },
 	{ "import", K_IMPORT_FN },
+	{ "this", K_THIS },
 	{ "statement_block", K_BLOCK },
 	{ "for_statement", K_BLOCK },
 	{ "switch_body", K_BLOCK },
@@ -386,6 +387,44 @@ static bool call_names(struct pass *p, uint32_t call, struct names *ret)
 	return known;
 }
 
+static bool is_type_of(const struct pass *p, uint32_t node, const char *type)
+{
+	return node != NO_NODE &&
+	       streq(ts_language_symbol_name(p->g->ts, node_at(p, node)->symbol), type);
+}
+
+/* {f: function () {}}, a.f = function () {} */
+static bool is_method(const struct pass *p, uint32_t function)
+{
+	uint32_t up = node_at(p, function)->parent;
+
+	if (node_kind(p, up) == K_PAIR || is_type_of(p, up, "method_definition"))
+		return true;
+	return node_kind(p, up) == K_ASSIGN && node_field(p, up, F_RIGHT) == function &&
+	       node_kind(p, node_field(p, up, F_LEFT)) == K_ATTR;
+}
+
+/* A plain function has the global object for its this when it is simply called; a method has what
+ * it is called on, and the code of a class is strict. */
+static bool is_global_this(const struct pass *p, uint32_t node)
+{
+	bool own = false; /* the function that gives "this" is found */
+
+	for (uint32_t up = node_at(p, node)->parent; up != NO_NODE; up = node_at(p, up)->parent) {
+		enum kind kind = node_kind(p, up);
+
+		if (is_type_of(p, up, "class_body"))
+			return false;
+		if (own || is_type_of(p, up, "arrow_function"))
+			continue;
+		if (is_type_of(p, up, "method_definition") ||
+		    (kind == K_FUNCTION && is_method(p, up)))
+			return false;
+		own = kind == K_FUNCTION || kind == K_DEFINE;
+	}
+	return true;
+}
+
 /* ---- literals ---- */
 
 static bool literal(struct pass *p, uint32_t node, struct value *ret)
@@ -417,5 +456,6 @@ const struct lang lang_javascript = {
 	.bind = bind,
 	.call_names = call_names,
 	.join = join,
+	.is_global_this = is_global_this,
 	.literal = literal,
 };

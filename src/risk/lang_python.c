@@ -65,6 +65,9 @@ static const struct kind_name kinds[] = {
 	{ "dotted_name", K_DOTTED },
 	{ "relative_import", K_DOTTED },
 	{ "pattern_list", K_PATTERN },
+	{ "global_statement", K_PATTERN },
+	{ "nonlocal_statement", K_PATTERN },
+	{ "keyword_pattern", K_KEYWORD },
 	{ "tuple_pattern", K_PATTERN },
 	{ "list_pattern", K_PATTERN },
 	{ "comment", K_COMMENT },
@@ -80,160 +83,6 @@ static const struct field_name fields[] = {
 	{ "body", F_BODY },           { "module_name", F_MODULE },  { "argument", F_ARGUMENT },
 	{ "parameters", F_ARGUMENT }, { "expression", F_VALUE },    { NULL, F_NONE },
 };
-
-/* ---- bindings ---- */
-
-/* A statement of the module itself: nothing decides whether it is reached. */
-static bool is_plain(const struct pass *p, uint32_t node)
-{
-	uint32_t up = node_at(p, node)->parent;
-
-	if (up != NO_NODE && node_kind(p, up) == K_WRAP)
-		up = node_at(p, up)->parent;
-	return up == 0;
-}
-
-static struct str first_part(struct str s)
-{
-	const char *dot = memchr(s.p, '.', s.n);
-
-	return dot ? (struct str){ s.p, (size_t)(dot - s.p) } : s;
-}
-
-/* import a.b, c as d */
-static void bind_import(struct pass *p, uint32_t node)
-{
-	bool plain = is_plain(p, node);
-	uint32_t at = node_at(p, node)->start;
-
-	for (uint32_t c = node_named(p, node, 0); c != NO_NODE;
-	     c = node_skip(p, node_at(p, c)->next)) {
-		const struct names *full = resolve(p, c);
-		struct str s;
-
-		if (full->n == 0)
-			continue;
-		s = (struct str){ full->v[0].p, full->v[0].n };
-		if (node_kind(p, c) == K_ALIAS) {
-			bind_name(p, node_text(p, node_field(p, c, F_ALIAS)), full->v[0], plain,
-			          at);
-		} else {
-			s = first_part(s);
-			bind_name(p, s, name_make(p, s), plain, at);
-		}
-	}
-}
-
-/* from a import b as c */
-static void bind_import_from(struct pass *p, uint32_t node)
-{
-	uint32_t module = node_field(p, node, F_MODULE), at = node_at(p, node)->start;
-	bool plain = is_plain(p, node);
-
-	for (uint32_t c = node_named(p, node, 0); c != NO_NODE;
-	     c = node_skip(p, node_at(p, c)->next)) {
-		const struct names *full;
-
-		if (c == module)
-			continue;
-		if (node_kind(p, c) == K_STAR) {
-			full = resolve(p, module);
-			if (full->n && p->bindings.n_stars < STARS_MAX)
-				p->bindings.stars[p->bindings.n_stars++] = full->v[0];
-			continue;
-		}
-		full = resolve(p, c);
-		if (full->n)
-			bind_name(p,
-			          node_kind(p, c) == K_ALIAS
-			                  ? node_text(p, node_field(p, c, F_ALIAS))
-			                  : node_text(p, c),
-			          full->v[0], plain, at);
-	}
-}
-
-/* The function or comprehension whose own name this is; 0: none, or "global" speaks of others. */
-static uint32_t scope_of(const struct pass *p, uint32_t node)
-{
-	uint32_t up = node_at(p, node)->parent;
-
-	for (int i = 0; i < RISK_DEPTH_MAX && up != NO_NODE; i++, up = node_at(p, up)->parent) {
-		enum kind kind = node_kind(p, up);
-
-		if (kind == K_COMPREHEND && node_kind(p, node) == K_EACH)
-			return up;
-		if (kind == K_FUNCTION)
-			return up;
-		if (kind == K_DEFINE && node_field(p, up, F_ARGUMENT) != NO_NODE)
-			return memmem(node_text(p, up).p, node_text(p, up).n, "global", 6) ? 0 : up;
-		if (kind == K_DEFINE)
-			return 0; /* a class: its methods do not see it */
-	}
-	return 0;
-}
-
-static uint32_t either(uint32_t a, uint32_t b)
-{
-	return a != NO_NODE ? a : b;
-}
-
-/* Every name in it, in whatever lists. */
-static void bind_deleted(struct pass *p, uint32_t node)
-{
-	uint32_t end = node_at(p, node)->end;
-
-	for (uint32_t i = node; i < p->tree.n && node_at(p, i)->start < end; i++)
-		if (node_kind(p, i) == K_IDENT)
-			bind_name(p, node_text(p, i), (struct name){ 0 }, false, NO_NODE);
-}
-
-static void bind(struct pass *p, uint32_t node)
-{
-	struct binding how = { .at = node_at(p, node)->start };
-	uint32_t left = node_field(p, node, F_LEFT), right = node_field(p, node, F_RIGHT);
-
-	switch ((int)node_kind(p, node)) {
-	case K_ASSIGN:
-		how.shadows = left != NO_NODE && right != NO_NODE && is_plain(p, node);
-		how.at = node_at(p, node)->end; /* the old meaning holds on the right */
-		how.scope = scope_of(p, node);
-		right = either(right, node_field(p, node, F_VALUE));
-		if (right != NO_NODE)
-			bind_target(p, either(left, node_field(p, node, F_NAME)), right, how);
-		break;
-	case K_AUGMENT:
-		how.append = true;
-		bind_target(p, left, right, how);
-		break;
-	case K_EACH:
-		how.scope = scope_of(p, node);
-		how.element = true;
-		bind_target(p, left, right, how);
-		break;
-	case K_PARAMS:
-		bind_unknown_all(p, node, node_at(p, node)->parent);
-		break;
-	case K_AS:
-		how.element = node_kind(p, node_named(p, node, 0)) == K_LIST;
-		bind_target(p, node_field(p, node, F_ALIAS), node_named(p, node, 0), how);
-		break;
-	case K_DEFINE:
-		bind_name(p, node_text(p, node_field(p, node, F_NAME)), (struct name){ 0 },
-		          is_plain(p, node), how.at);
-		break;
-	case K_DELETE:
-		bind_deleted(p, node);
-		break;
-	case K_IMPORT:
-		bind_import(p, node);
-		break;
-	case K_IMPORT_FROM:
-		bind_import_from(p, node);
-		break;
-	default:
-		break;
-	}
-}
 
 /* ---- names ---- */
 
@@ -300,7 +149,7 @@ static void add_module(struct pass *p, uint32_t call, bool top, struct names *re
 
 	if (arg == NO_NODE || !fold_text(p, arg, &s) || s.n == 0)
 		s = STR("?");
-	names_add(ret, name_make(p, top ? first_part(s) : s));
+	names_add(ret, name_make(p, top ? python_first_part(s) : s));
 }
 
 /* pkgutil.resolve_name("os:system") */
@@ -457,7 +306,7 @@ const struct lang lang_python = {
 	.language = LANGUAGE_PYTHON,
 	.kinds = kinds,
 	.fields = fields,
-	.bind = bind,
+	.bind = python_bind,
 	.call_names = call_names,
 	.join = join,
 	.literal = literal,

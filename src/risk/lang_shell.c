@@ -119,8 +119,8 @@ static void bind(struct pass *p, uint32_t node)
 	case K_DEFINE:
 		name = node_field(p, node, F_NAME);
 		if (name != NO_NODE && is_certain(p, node))
-			bind_name(p, shell_function(p, node_text(p, name)), (struct name){ 0 },
-			          false, node_at(p, node)->end);
+			bind_value(p, shell_function(p, node_text(p, name)), node,
+			           (struct binding){ .at = node_at(p, node)->end });
 		break;
 	default:
 		break;

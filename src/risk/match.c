@@ -218,11 +218,14 @@ static void try_list(struct matcher *m, uint32_t node, uint32_t list)
 	for (size_t i = 0; i < GUARDS_MAX; i++)
 		m->guards[i].known = false;
 	for (; pattern < end && m->p->trouble == 0; pattern++) {
-		if (!guard_lets(m, node, pattern) ||
-		    !goal_fits(m->p, &q->goals[pattern->first], node))
+		const struct goal *root = &q->goals[pattern->first];
+
+		/* where a text is asked for, it says no before names are worked out */
+		if ((root->texts != TEXTS_ANY && !goal_fits(m->p, root, node)) ||
+		    !guard_lets(m, node, pattern) || !goal_fits(m->p, root, node))
 			continue;
 		m->pattern = pattern;
-		m->goals = &q->goals[pattern->first];
+		m->goals = root;
 		m->steps = 0;
 		m->bound[0] = node;
 		(void)match_goal(m, 1);
@@ -262,6 +265,8 @@ int match_all(struct pass *p)
 			try_list(&m, i, p->g->n_symbols);
 		if (n->kind == K_COMMAND)
 			shell_embedded(p, i);
+		if (n->kind == K_HEREDOC || n->kind == K_SUBST)
+			shell_inner(p, i);
 	}
 	return p->trouble;
 }

@@ -2,6 +2,7 @@
 /* What a rule asks of the nodes its pattern found. */
 #include "risk/impl.h"
 #include "risk/query.h"
+#include "risk/shell.h"
 
 #define DOTS_MAX 8 /* of a name, up to which all of its parts are looked at */
 
@@ -170,6 +171,18 @@ struct asked {
 	bool held;
 };
 
+/* A path is also looked at without detours, but only to find more. */
+static bool matches_word(struct pass *p, const struct predicate *pred, struct str text)
+{
+	char out[NAME_MAX_LEN];
+	struct str path;
+
+	if (matches(p, pred, text))
+		return true;
+	return p->g->lang->language == LANGUAGE_SHELL && !pred->negate &&
+	       shell_path(text, out, &path) && matches(p, pred, path);
+}
+
 static void see(struct asked *a, bool known, struct str text)
 {
 	a->n++;
@@ -178,7 +191,7 @@ static void see(struct asked *a, bool known, struct str text)
 	if (a->pred->op == PRED_DYNAMIC_ARG)
 		a->held = !known;
 	else if (a->pred->op == PRED_ARG)
-		a->held = known && matches(a->p, a->pred, text);
+		a->held = known && matches_word(a->p, a->pred, text);
 }
 
 static void see_node(struct asked *a, uint32_t value)
@@ -289,6 +302,16 @@ static bool test_argument(struct pass *p, const struct predicate *pred, uint32_t
 	return pred->op == PRED_NO_ARG ? a.n == 0 : a.held;
 }
 
+/* sed's script does what the rule asks for: "runs" or "writes". */
+static bool test_sed(struct pass *p, const struct predicate *pred, uint32_t node)
+{
+	const struct literal *l = &p->g->query->literals[pred->first];
+	bool runs = pred->n && str_is((struct str){ l->p, l->n }, "runs");
+
+	return node_kind(p, command_of(p, node)) == K_COMMAND &&
+	       (shell_sed(p, command_of(p, node)) & (runs ? SED_RUNS : SED_WRITES)) != 0;
+}
+
 /* ---- all ---- */
 
 static bool test(struct pass *p, const struct predicate *pred, uint32_t node)
@@ -298,6 +321,20 @@ static bool test(struct pass *p, const struct predicate *pred, uint32_t node)
 	switch (pred->op) {
 	case PRED_EQ:
 		return among(p, plain_text(p, node), pred);
+	case PRED_IN:
+		return place_in(p, pred, node);
+	case PRED_READ:
+		return place_read(p, node);
+	case PRED_FOLDED:
+		return place_folded(p, node);
+	case PRED_MODULE:
+		return place_module(p, node);
+	case PRED_OWN:
+		return place_own(p, node);
+	case PRED_SED:
+		return test_sed(p, pred, node);
+	case PRED_BOMB:
+		return shell_is_bomb(p, node);
 	case PRED_LINE:
 		return node_kind(p, command_of(p, node)) == K_COMMAND &&
 		       matches(p, pred, shell_line(p, command_of(p, node)));
@@ -308,7 +345,7 @@ static bool test(struct pass *p, const struct predicate *pred, uint32_t node)
 	case PRED_STRING:
 		return fold_text(p, node, &text) && among(p, text, pred);
 	case PRED_STRING_MATCH:
-		return fold_text(p, node, &text) && matches(p, pred, text);
+		return fold_text(p, node, &text) && matches_word(p, pred, text);
 	case PRED_DYNAMIC:
 		return !fold_text(p, node, &text);
 	case PRED_ARG:

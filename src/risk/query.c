@@ -203,6 +203,13 @@ static const struct {
 } predicate_names[] = {
 	{ "eq?", PRED_EQ },
 	{ "any-of?", PRED_EQ },
+	{ "in?", PRED_IN },
+	{ "read?", PRED_READ },
+	{ "folded?", PRED_FOLDED },
+	{ "module?", PRED_MODULE },
+	{ "own?", PRED_OWN },
+	{ "sed?", PRED_SED },
+	{ "bomb?", PRED_BOMB },
 	{ "match?", PRED_MATCH },
 	{ "name?", PRED_NAME },
 	{ "string?", PRED_STRING },
@@ -353,6 +360,9 @@ static void sort_predicates(struct predicate *v, uint32_t n)
 		[PRED_DYNAMIC_ARG] = 3, [PRED_DYNAMIC] = 3,  [PRED_STRING] = 3,
 		[PRED_LINE] = 5,        [PRED_MATCH] = 4,    [PRED_STRING_MATCH] = 5,
 		[PRED_ARG] = 5,         [PRED_EMBEDDED] = 6, [PRED_COMMAND] = 6,
+		[PRED_IN] = 0,          [PRED_READ] = 0,     [PRED_FOLDED] = 0,
+		[PRED_MODULE] = 2,      [PRED_OWN] = 2,      [PRED_SED] = 4,
+		[PRED_BOMB] = 4,
 	};
 
 	for (uint32_t i = 1; i < n; i++) {

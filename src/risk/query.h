@@ -52,6 +52,13 @@ static inline uint64_t text_bit(struct str s)
 
 enum predicate_op {
 	PRED_EQ = 0, /* also any-of */
+	PRED_IN,
+	PRED_READ,
+	PRED_FOLDED,
+	PRED_MODULE,
+	PRED_OWN,
+	PRED_SED,
+	PRED_BOMB,
 	PRED_MATCH,
 	PRED_NAME,
 	PRED_LINE,
@@ -142,4 +149,10 @@ int query_index(struct query *q, const struct grammar *g, struct err *err);
 void regexes_free(struct query *q);
 int regex_match(struct query *q, uint32_t regex, struct str text);
 bool predicates_hold(struct pass *p, const struct rule *rule, const uint32_t *captures);
+/* place.c: #in?, #folded?, #read?, #module?, #own? */
+bool place_in(const struct pass *p, const struct predicate *pred, uint32_t node);
+bool place_folded(struct pass *p, uint32_t node);
+bool place_read(const struct pass *p, uint32_t node);
+bool place_module(struct pass *p, uint32_t node);
+bool place_own(struct pass *p, uint32_t node);
 void directives_run(struct pass *p, const struct rule *rule, const uint32_t *captures);

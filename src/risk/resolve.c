@@ -231,6 +231,14 @@ static bool is_own(struct name name)
 	return str_is(s, "self") || str_is(s, "cls");
 }
 
+/* The binding certainly holds at this node. */
+static bool is_shadowed(const struct pass *p, uint32_t node, const struct binding *b)
+{
+	if (b->scope && !is_inside(p, node, b->scope))
+		return false;
+	return b->shadows ? b->at <= node_at(p, node)->start : b->scope != 0;
+}
+
 static void resolve_ident(struct pass *p, uint32_t node, struct names *out)
 {
 	struct name name = name_make(p, text_identifier(p, node_text(p, node)));
@@ -241,8 +249,7 @@ static void resolve_ident(struct pass *p, uint32_t node, struct names *out)
 
 	for (const struct binding *b = first; b && n < BINDINGS_TRIED;
 	     b = binding_next(p, b), n++) {
-		shadowed = shadowed || (b->shadows && b->at <= at) ||
-		           (b->scope && is_inside(p, node, b->scope));
+		shadowed = shadowed || is_shadowed(p, node, b);
 		deleted = deleted || b->at == NO_NODE;
 	}
 	if (!shadowed || deleted || is_own(name))
@@ -416,6 +423,11 @@ static void resolve_kind(struct pass *p, uint32_t node, struct names *out)
 		break;
 	case K_IMPORT_FN:
 		names_add(out, name_make(p, STR("import")));
+		break;
+	case K_THIS:
+		names_add(out, name_make(p, STR("this")));
+		if (p->g->lang->is_global_this && p->g->lang->is_global_this(p, node))
+			names_add(out, name_make(p, STR("globalThis")));
 		break;
 	case K_OTHER:
 		if (node_at(p, node)->first == NO_NODE && node_at(p, node)->named)

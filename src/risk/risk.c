@@ -219,6 +219,7 @@ static void assess_text(struct pass *p, enum language language)
 	if (!text_is_good(p->text, &at))
 		own_hit(p, OWN_NOT_TEXT, at);
 	p->text = language == LANGUAGE_SHELL ? shell_rewrite(p, p->text) : text_lines(p, p->text);
+	p->plain = text_is_plain(p->text);
 	r = analyse(p, language);
 	if (r < 0)
 		trouble_hit(p, r);

@@ -126,65 +126,6 @@ static const struct wrapper {
 	{ "!", "", 0, false },
 };
 
-/* The end of the folder that "..", at `at`, leads back to. */
-static size_t parent_end(const char *path, size_t n)
-{
-	while (n > 0 && path[n - 1] != '/')
-		n--;
-	return n ? n - 1 : 0;
-}
-
-/* An absolute path without ".", ".." and doubled slashes; 0: too long. */
-static size_t plain_path(struct str s, char out[NAME_MAX_LEN])
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < s.n;) {
-		size_t len = 0;
-
-		while (i < s.n && s.p[i] == '/')
-			i++;
-		while (i + len < s.n && s.p[i + len] != '/')
-			len++;
-		if (len == 2 && memcmp(s.p + i, "..", 2) == 0) {
-			n = parent_end(out, n);
-		} else if (len && !(len == 1 && s.p[i] == '.')) {
-			if (n + len + 1 > NAME_MAX_LEN)
-				return 0;
-			out[n++] = '/';
-			memcpy(out + n, s.p + i, len);
-			n += len;
-		}
-		i += len;
-	}
-	return n;
-}
-
-/* A program in a folder of the system is known by its last name; another path is another program.
- */
-static struct str base_name(struct str s)
-{
-	static const char *const folders[] = {
-		"/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/", "/usr/local/bin/", "/usr/local/sbin/",
-	};
-	char path[NAME_MAX_LEN];
-	size_t n, last = s.n;
-
-	if (s.n == 0 || s.p[0] != '/')
-		return s;
-	n = plain_path(s, path);
-	while (last > 0 && s.p[last - 1] != '/')
-		last--;
-	for (size_t i = 0; i < ELEMENTSOF(folders); i++) {
-		size_t len = strlen(folders[i]);
-
-		if (n > len && memcmp(path, folders[i], len) == 0 &&
-		    !memchr(path + len, '/', n - len) && last < s.n)
-			return (struct str){ s.p + last, s.n - last };
-	}
-	return s;
-}
-
 static const struct wrapper *wrapper_named(struct str name)
 {
 	for (size_t i = 0; i < ELEMENTSOF(wrappers); i++)
@@ -243,7 +184,7 @@ static void find_views(struct words *w)
 	w->starts[w->n_views++] = 0;
 	for (uint32_t i = 0; i < w->n_views; i++) { /* grows while it runs, up to VIEWS_MAX */
 		uint32_t at = w->starts[i];
-		struct str name = base_name(w->v[at].text);
+		struct str name = shell_base_name(w->v[at].text);
 		const struct wrapper *wrapper = wrapper_named(name);
 
 		if (wrapper)
@@ -306,10 +247,10 @@ bool shell_word(struct pass *p, uint32_t command, uint32_t nth, struct str *ret,
 	const struct word *w = word_at(p, command, nth);
 
 	*ret_exists = w != NULL;
-	if (!w || !w->known)
+	if (!w)
 		return false;
 	*ret = w->text;
-	return true;
+	return w->known;
 }
 
 struct name shell_name(struct pass *p, uint32_t command)
@@ -318,7 +259,7 @@ struct name shell_name(struct pass *p, uint32_t command)
 
 	if (!w || !w->known)
 		return name_make(p, STR("?"));
-	return name_make(p, base_name(w->text));
+	return name_make(p, shell_base_name(w->text));
 }
 
 struct str shell_line(struct pass *p, uint32_t command)
@@ -327,7 +268,7 @@ struct str shell_line(struct pass *p, uint32_t command)
 	const struct word *w;
 
 	for (uint32_t i = 0; (w = word_at(p, command, i)); i++) {
-		struct str s = i || !w->known ? w->text : base_name(w->text);
+		struct str s = i || !w->known ? w->text : shell_base_name(w->text);
 
 		if (i)
 			text_put(&t, " ", 1);
@@ -472,7 +413,7 @@ static void assess_view(struct pass *p, uint32_t command)
 	bool exists = true, given = false;
 	struct str word;
 
-	in = first && first->known ? interpreter_named(base_name(first->text)) : NULL;
+	in = first && first->known ? interpreter_named(shell_base_name(first->text)) : NULL;
 	if (!in)
 		return;
 	if (in->option == 0) {

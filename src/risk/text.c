@@ -149,49 +149,6 @@ bool text_next_hidden(struct str s, uint32_t *at)
 	return false;
 }
 
-/* Compatibility forms of ASCII letters and digits that may stand in identifiers (NFKC). */
-static uint32_t fold_letter(uint32_t c)
-{
-	static const struct {
-		uint32_t from;
-		char to;
-	} single[] = {
-		{ 0xaa, 'a' },   { 0xba, 'o' },   { 0x17f, 's' },  { 0x2071, 'i' }, { 0x207f, 'n' },
-		{ 0x2102, 'C' }, { 0x210a, 'g' }, { 0x210b, 'H' }, { 0x210c, 'H' }, { 0x210d, 'H' },
-		{ 0x210e, 'h' }, { 0x2110, 'I' }, { 0x2111, 'I' }, { 0x2112, 'L' }, { 0x2113, 'l' },
-		{ 0x2115, 'N' }, { 0x2119, 'P' }, { 0x211a, 'Q' }, { 0x211b, 'R' }, { 0x211c, 'R' },
-		{ 0x211d, 'R' }, { 0x2124, 'Z' }, { 0x2128, 'Z' }, { 0x212a, 'K' }, { 0x212c, 'B' },
-		{ 0x212d, 'C' }, { 0x212f, 'e' }, { 0x2130, 'E' }, { 0x2131, 'F' }, { 0x2133, 'M' },
-		{ 0x2134, 'o' }, { 0x2139, 'i' }, { 0x2145, 'D' }, { 0x2146, 'd' }, { 0x2147, 'e' },
-		{ 0x2148, 'i' }, { 0x2149, 'j' }, { 0x2160, 'I' }, { 0x2164, 'V' }, { 0x2169, 'X' },
-		{ 0x216c, 'L' }, { 0x216d, 'C' }, { 0x216e, 'D' }, { 0x216f, 'M' }, { 0x2170, 'i' },
-		{ 0x2174, 'v' }, { 0x2179, 'x' }, { 0x217c, 'l' }, { 0x217d, 'c' }, { 0x217e, 'd' },
-		{ 0x217f, 'm' }, { 0x2c7c, 'j' }, { 0x2c7d, 'V' }, { 0xfe33, '_' }, { 0xfe34, '_' },
-		{ 0x203f, 0 },
-	};
-
-	if (c >= 0xff01 && c <= 0xff5e)
-		return c - 0xff01 + 0x21;
-	if (c >= 0x1d7ce && c <= 0x1d7ff)
-		return '0' + (c - 0x1d7ce) % 10;
-	if (c >= 0x1d400 && c <= 0x1d6a3) { /* thirteen alphabets of 52 letters */
-		uint32_t k = (c - 0x1d400) % 52;
-
-		return k < 26 ? 'A' + k : 'a' + k - 26;
-	}
-	for (size_t i = 0; i < ELEMENTSOF(single); i++)
-		if (single[i].from == c && single[i].to)
-			return (uint32_t)single[i].to;
-	if (c >= 0x1d2c && c <= 0x1d5c) { /* raised letters: only the plain ones */
-		static const char raised[] =
-			"A.B.DE.GHIJKLMN.O.PRTUW.a...b.de....g.k.m....o..p.t.u";
-
-		if (c - 0x1d2c < sizeof(raised) - 1 && raised[c - 0x1d2c] != '.')
-			return (uint32_t)raised[c - 0x1d2c];
-	}
-	return c;
-}
-
 static int hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
@@ -219,27 +176,33 @@ static size_t get_escape(const char *s, size_t n, uint32_t *ret)
 	return i + braces;
 }
 
+bool text_is_plain(struct str s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		if ((uint8_t)s.p[i] >= 0x80 || s.p[i] == '\\')
+			return false;
+	return true;
+}
+
 struct str text_identifier(struct pass *p, struct str s)
 {
 	struct text out = { .p = p };
-	bool plain = true;
 
-	for (size_t i = 0; plain && i < s.n; i++)
-		plain = (uint8_t)s.p[i] < 0x80 && s.p[i] != '\\';
-	if (plain)
+	if (p->plain || text_is_plain(s))
 		return s;
 	for (size_t i = 0; i < s.n;) {
 		uint32_t c = (uint8_t)s.p[i];
 		size_t len = 0;
-		char utf8[4];
+		char plain_form[LETTERS_MAX];
+		size_t n = 0;
 
 		if (c == '\\')
 			len = get_escape(s.p + i, s.n - i, &c);
 		else if (c >= 0x80)
 			len = utf8_get(s.p + i, s.n - i, &c);
-		if (p->g->lang->language == LANGUAGE_PYTHON)
-			c = fold_letter(c);
-		text_put(&out, utf8, utf8_put(utf8, c));
+		if (p->g->lang->language == LANGUAGE_PYTHON && c >= 0x80)
+			n = letters_plain(c, plain_form);
+		text_put(&out, plain_form, n ? n : utf8_put(plain_form, c));
 		i += len ? len : 1;
 	}
 	return out.failed ? s : (struct str){ out.v, out.n };

@@ -539,6 +539,10 @@ Test(entry, hostile_shapes_get_an_answer_in_time)
 		{ LANGUAGE_SHELL, "", "ls | ", 20000, "ls", false },
 		{ LANGUAGE_SHELL, "", "sudo ", 40000, "rm", true },
 		{ LANGUAGE_SHELL, "", "a=$a$a\n", 30000, "$a", true },
+		{ LANGUAGE_SHELL, "", "cat <<-E\n\t$(a)\n\tE\n", 5000, "", false },
+		{ LANGUAGE_SHELL, "cat <<E\n", "\\$(`", 50000, "\nE\n", true },
+		{ LANGUAGE_SHELL, "", "f(){ (f) & ", 3000, "", true },
+		{ LANGUAGE_SHELL, "sed '", "s_[", 60000, "'", false },
 	};
 
 	for (size_t i = 0; i < ELEMENTSOF(shapes); i++) {
@@ -588,6 +592,10 @@ Test(entry, twice_the_text_takes_about_twice_the_time)
 		{ LANGUAGE_PYTHON, "y = f(a, 'b')[0].c\nif y:\n    y += g(y)\n" },
 		{ LANGUAGE_JAVASCRIPT, "y = f(a, 'b')[0].c;\nif (y) { y += g(y); }\n" },
 		{ LANGUAGE_SHELL, "a=b; echo $a \"$c\" | sort >/dev/null\n" },
+		{ LANGUAGE_PYTHON,
+		  "import a.b\nclass C:\n    def w(self):\n        self.w(a.b.os)\n" },
+		{ LANGUAGE_JAVASCRIPT, "function f() { const { g } = this; this.g(g); }\n" },
+		{ LANGUAGE_SHELL, "f() { sed 1,/x/p /a/../b & g & }\ng() { f & }\n" },
 	};
 
 	for (size_t i = 0; i < ELEMENTSOF(units); i++) {
