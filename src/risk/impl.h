@@ -380,7 +380,7 @@ void bind_unknown_all(struct pass *p, uint32_t target, uint32_t scope);
 /* What is written into, or changed by a method, is no constant. */
 void bind_changed(struct pass *p, uint32_t node);
 void bind_target(struct pass *p, uint32_t target, uint32_t value, struct binding how);
-/* That the text imports this module, or defines this method of a class (place.c). */
+/* That the text imports this module, or defines this method of a class (predicate_place.c). */
 void bind_module(struct pass *p, struct name module);
 void bind_method(struct pass *p, uint32_t class, struct str name);
 const struct binding *binding_first(const struct pass *p, struct name name);

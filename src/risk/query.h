@@ -149,7 +149,7 @@ int query_index(struct query *q, const struct grammar *g, struct err *err);
 void regexes_free(struct query *q);
 int regex_match(struct query *q, uint32_t regex, struct str text);
 bool predicates_hold(struct pass *p, const struct rule *rule, const uint32_t *captures);
-/* place.c: #in?, #folded?, #read?, #module?, #own? */
+/* predicate_place.c: #in?, #folded?, #read?, #module?, #own? */
 bool place_in(const struct pass *p, const struct predicate *pred, uint32_t node);
 bool place_folded(struct pass *p, uint32_t node);
 bool place_read(const struct pass *p, uint32_t node);
