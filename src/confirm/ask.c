@@ -59,7 +59,7 @@ static int find_row(struct ledger *l, const uint8_t digest[SHA256_SIZE], enum ap
 
 struct seeker {
 	struct moment now;
-	const char *session, *asker;
+	const char *session, *asker; /* of the run that is judged */
 	const struct decision *decision;
 };
 
@@ -69,15 +69,19 @@ static bool is_standing(const struct approval_row *row, const void *data)
 
 	if (row->a.scope > k->decision->remember)
 		return false;
-	if (!k->decision->self_approve && actor_is_same(row->a.asker, row->a.answered_by))
+	if (!k->decision->self_approve && (actor_is_same(row->a.asker, row->a.answered_by) ||
+	                                   actor_is_same(k->asker, row->a.answered_by)))
+		return false;
+	if (actor_is_own_token(k->asker, row->a.answered_by))
 		return false;
 	return covers(row, &k->now, k->session);
 }
 
 int confirm_use(struct ledger *l, const uint8_t digest[SHA256_SIZE], const struct decision *d,
-                const char *session, const char *job, struct approval *ret, struct err *err)
+                const char *asker, const char *session, const char *job, struct approval *ret,
+                struct err *err)
 {
-	struct seeker k = { .session = session, .decision = d };
+	struct seeker k = { .session = session, .asker = asker, .decision = d };
 	struct approval_row row;
 	int r = approvals_ready(l, err);
 

@@ -201,8 +201,8 @@ static int use_standing(struct pipeline *pl, struct job *job)
 	int r;
 
 	request_digest(&job->effective, job->digest, job->rest);
-	r = confirm_use(pl->ledger, job->digest, &job->decision, job->request.session_id, job->id,
-	                &job->approval, &job->result.error);
+	r = confirm_use(pl->ledger, job->digest, &job->decision, job_caller(pl, job),
+	                job->request.session_id, job->id, &job->approval, &job->result.error);
 	if (r == 1) {
 		memcpy(job->result.approval_id, job->approval.id, sizeof(job->approval.id));
 		pl->durable = true;
