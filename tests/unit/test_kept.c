@@ -140,14 +140,14 @@ static void submit(struct job *job, const char *code, const char *key)
 
 static int look(const char *caller, const char *code, const char *key, char id[EXECUTION_ID_SIZE])
 {
-	uint8_t digest[SHA256_SIZE], rest[SHA256_SIZE];
+	uint8_t digest[SHA256_SIZE];
 	struct request req;
 
 	request_init(&req);
 	req.language = LANGUAGE_PYTHON;
 	req.code = str_of(code);
 	req.idempotency_key = key;
-	request_digest(&req, digest, rest);
+	request_digest_key(&req, digest);
 	err = (struct err){ 0 };
 	return kept_find_key(pl, caller, key, digest, id, &err);
 }
