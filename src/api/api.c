@@ -94,15 +94,6 @@ void api_turn(struct api *api)
 	note_lag(api, start);
 }
 
-static void count_waiting(struct api *api)
-{
-	unsigned n = 0;
-
-	for (const struct execution *ex = api->ex.newest; ex; ex = ex->older)
-		n += ex->job && ex->job->state == JOB_WAITING;
-	api->ex.n_waiting = n;
-}
-
 bool api_busy(const struct api *api)
 {
 	struct pool_stats s = { 0 };
@@ -132,7 +123,7 @@ void api_tick(struct api *api)
 {
 	uint64_t now = clock_ms();
 
-	count_waiting(api);
+	waiting_count(api);
 	ex_drop_old(api);
 	ex_heartbeat(api, now);
 	events_heartbeat(api, now);

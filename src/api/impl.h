@@ -26,6 +26,8 @@
 #define EXPORT_ROWS       10000
 #define FILES_KEPT_MAX    256 /* of an execution, when they are asked for; their bytes: */
 #define FILES_KEPT_BYTES  (64 * MIB)
+#define WAITING_BYTES_MAX (128 * MIB) /* of requests that wait for a person */
+#define WAITING_RETRY_MS  10000       /* somebody has to answer first */
 
 struct execution;
 struct listener;
@@ -121,7 +123,8 @@ struct executions {
 	struct execution *hash[HASH_SIZE];
 	struct execution *newest, *oldest;
 	unsigned n_live, n_waiting, n_over;
-	size_t bytes; /* of those that are over */
+	size_t bytes;         /* of those that are over */
+	size_t waiting_bytes; /* of requests that wait for a person; now and then too many */
 };
 
 struct api {
@@ -227,6 +230,12 @@ int approval_decide(struct api *api, const struct principal *who, const char *id
                     struct approval *ret, struct err *err);
 int approval_detail(struct api *api, const struct approval *a, const char *key_prefix,
                     struct buf *out, struct err *err);
+
+/* waiting.c: what waits for a person, in memory */
+void waiting_count(struct api *api);
+void waiting_add(struct api *api, const struct execution *ex); /* was just submitted */
+/* false: the call has been answered. */
+bool waiting_has_room(struct call *c, struct execution *ex);
 
 /* work.c: something slow for a call, in a thread; fn writes JSON */
 typedef int work_fn(void *data, struct buf *out, struct err *err);

@@ -220,7 +220,7 @@ static void submit(struct call *c, struct execution *ex)
 		return;
 	}
 	keep = c->keep || ex->job->request.idempotency_key;
-	if ((keep && !keep_body(c, ex)) || !has_room(c)) {
+	if ((keep && !keep_body(c, ex)) || !waiting_has_room(c, ex) || !has_room(c)) {
 		ex_discard(ex);
 		return;
 	}
@@ -233,7 +233,9 @@ static void submit(struct call *c, struct execution *ex)
 		ex_unwait(c);
 		answer_error(c, ERR_INTERNAL, NULL, "no random numbers");
 		ex_discard(ex);
+		return;
 	}
+	waiting_add(api, ex);
 }
 
 static int parse(struct execution *ex, struct str body, struct err *err)
