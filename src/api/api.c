@@ -91,6 +91,7 @@ void api_turn(struct api *api)
 	events_tail(api);
 	ex_drop_old(api);
 	http_server_flush(api->http);
+	approvers_feed(api); /* whoever has not taken all of it now waits for his socket */
 	note_lag(api, start);
 }
 
@@ -125,6 +126,9 @@ void api_tick(struct api *api)
 
 	waiting_count(api);
 	ex_drop_old(api);
+	ex_check_passes(api);
+	events_check_passes(api);
+	approvers_check_passes(api);
 	ex_heartbeat(api, now);
 	events_heartbeat(api, now);
 	if (now - api->pruned_ms >= PRUNE_MS) {

@@ -454,18 +454,12 @@ int kept_claim(struct pipeline *pl, const char *caller, const char *key,
                const uint8_t digest[SHA256_SIZE], struct err *err)
 {
 	char id[EXECUTION_ID_SIZE] = "";
-	int r = ledger_begin(pl->ledger, err);
+	int r = find_key(pl, caller, key, digest, id, err);
 
-	if (r < 0)
-		return r;
-	r = find_key(pl, caller, key, digest, id, err);
 	if (r == 0) {
 		r = insert_claim(pl, caller, key, digest, err);
-		r = r < 0 ? r : ledger_commit(pl->ledger, LEDGER_PROCESS, err);
-		if (r >= 0)
-			return 1;
+		return r < 0 ? r : 1;
 	}
-	ledger_abort(pl->ledger);
 	return r == -EEXIST ? conflict(id, err) : r > 0 ? 0 : r;
 }
 

@@ -459,7 +459,14 @@ Test(kept, a_claim_is_new_once)
 {
 	uint8_t a[SHA256_SIZE] = { 1 }, b[SHA256_SIZE] = { 2 };
 
+	struct ledger *l = pipeline_ledger(pl);
+
+	cr_assert(ledger_begin(l, &err) >= 0);
 	cr_expect(kept_claim(pl, "uid:1", "k", a, &err) == 1);
+	ledger_abort(l);
+	cr_assert(ledger_begin(l, &err) >= 0);
+	cr_expect(kept_claim(pl, "uid:1", "k", a, &err) == 1, "it went with its group");
+	cr_assert(ledger_commit(l, LEDGER_PROCESS, &err) >= 0);
 	cr_expect(kept_claim(pl, "uid:1", "k", a, &err) == 0);
 	cr_expect(kept_claim(pl, "uid:1", "k", b, &err) == -EEXIST);
 	cr_expect(kept_claim(pl, "uid:2", "k", b, &err) == 1);
