@@ -91,16 +91,8 @@ void api_turn(struct api *api)
 	events_tail(api);
 	ex_drop_old(api);
 	http_server_flush(api->http);
+	approvers_feed(api); /* whoever has not taken all of it now waits for his socket */
 	note_lag(api, start);
-}
-
-static void count_waiting(struct api *api)
-{
-	unsigned n = 0;
-
-	for (const struct execution *ex = api->ex.newest; ex; ex = ex->older)
-		n += ex->job && ex->job->state == JOB_WAITING;
-	api->ex.n_waiting = n;
 }
 
 bool api_busy(const struct api *api)
@@ -132,8 +124,11 @@ void api_tick(struct api *api)
 {
 	uint64_t now = clock_ms();
 
-	count_waiting(api);
+	waiting_count(api);
 	ex_drop_old(api);
+	ex_check_passes(api);
+	events_check_passes(api);
+	approvers_check_passes(api);
 	ex_heartbeat(api, now);
 	events_heartbeat(api, now);
 	if (now - api->pruned_ms >= PRUNE_MS) {

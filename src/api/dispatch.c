@@ -131,6 +131,25 @@ static bool check_caller(struct call *c)
 	return c->known = true;
 }
 
+struct pass call_pass(const struct call *c, uint32_t scopes)
+{
+	struct pass p = { .scopes = scopes };
+
+	memcpy(p.key, c->who.key, sizeof(p.key));
+	return p;
+}
+
+bool pass_holds(struct api *api, const struct pass *p)
+{
+	const struct token *t;
+
+	if (p->key[0] != 't')
+		return true; /* a uid, which is what it is */
+	refresh_tokens(api);
+	t = tokens_still(api->tokens, p->key + 1);
+	return t && t->scopes & (p->scopes | SCOPE_ADMIN);
+}
+
 bool call_may(const struct call *c, uint32_t scopes)
 {
 	return c->who.scopes & (scopes | SCOPE_ADMIN);

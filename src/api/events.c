@@ -20,6 +20,7 @@ struct listener {
 	struct api *api;
 	struct http_stream *stream; /* or */
 	struct ws *ws;
+	struct pass pass;
 	char job[WORD_SIZE], kind[WORD_SIZE], name[WORD_SIZE];
 	uint64_t seq; /* the last row it had */
 	bool live;    /* it has all up to the tail */
@@ -168,7 +169,7 @@ static int note_last(void *data, const struct ledger_row *row)
 	return 1;
 }
 
-static bool wanted(const struct api *api)
+bool events_wanted(const struct api *api)
 {
 	return api->listeners || api->approvers || api->config.observer.approval;
 }
@@ -180,9 +181,9 @@ void events_tail(struct api *api)
 	struct listener *next;
 	uint64_t now = clock_ms();
 
-	if (!wanted(api))
+	if (!events_wanted(api))
 		api->moved = false;
-	if (!wanted(api) || (!api->moved && now - api->tail_ms < TAIL_MS))
+	if (!events_wanted(api) || (!api->moved && now - api->tail_ms < TAIL_MS))
 		return;
 	api->tail_ms = now;
 	api->moved = false;
@@ -197,11 +198,36 @@ void events_tail(struct api *api)
 	}
 }
 
-void events_start(struct api *api)
+uint64_t events_newest(struct api *api)
 {
 	struct ledger_filter f = { .limit = 1, .newest_first = true };
+	uint64_t seq = api->tail_seq;
 
-	(void)ledger_each(pipeline_ledger(api->pl), &f, note_last, &api->tail_seq, NULL);
+	(void)ledger_each(pipeline_ledger(api->pl), &f, note_last, &seq, NULL);
+	return seq;
+}
+
+void events_start(struct api *api)
+{
+	api->tail_seq = events_newest(api);
+}
+
+void events_check_passes(struct api *api)
+{
+	struct listener *next;
+
+	for (struct listener *l = api->listeners; l; l = next) {
+		next = l->next;
+		if (l->closed || pass_holds(api, &l->pass))
+			continue;
+		if (l->stream) {
+			http_stream_end(l->stream);
+			listener_free(l);
+		} else {
+			ws_close(l->ws, 1008, PASS_OVER);
+			l->closed = true;
+		}
+	}
 }
 
 void events_heartbeat(struct api *api, uint64_t now)
@@ -276,6 +302,7 @@ void route_events(struct api *api, struct call *c)
 		return;
 	}
 	l->api = api;
+	l->pass = call_pass(c, SCOPE_READ);
 	if (!open_listener(c, l)) {
 		free(l);
 		answer_busy(c, 1000, "too many listeners");
@@ -283,7 +310,7 @@ void route_events(struct api *api, struct call *c)
 	}
 	c->http = NULL;
 	call_end(c);
-	if (!wanted(api)) /* nobody looked for a while: what happens next begins now */
+	if (!events_wanted(api)) /* nobody looked for a while: what happens next begins now */
 		events_start(api);
 	l->live = !resumes || l->seq >= api->tail_seq;
 	if (l->live)

@@ -26,11 +26,22 @@
 #define EXPORT_ROWS       10000
 #define FILES_KEPT_MAX    256 /* of an execution, when they are asked for; their bytes: */
 #define FILES_KEPT_BYTES  (64 * MIB)
+#define ANSWER_REF_SIZE   128
+#define WAITING_BYTES_MAX (128 * MIB) /* of requests that wait for a person */
+#define WAITING_RETRY_MS  10000       /* somebody has to answer first */
 
 struct execution;
 struct listener;
 struct approver;
 struct work;
+
+/* By what a stream or a socket was opened: it ends when that does not count any more. */
+struct pass {
+	char key[16]; /* of the principal */
+	uint32_t scopes;
+};
+
+#define PASS_OVER "the token does not count any more"
 
 /* One HTTP request. Freed by its answer, or when the client is gone. */
 struct call {
@@ -62,6 +73,7 @@ enum ex_event_kind { EX_STATE = 0, EX_OUTPUT, EX_RESULT };
 
 struct watcher {
 	struct execution *ex;
+	struct pass pass;
 	struct http_stream *stream;
 	size_t next; /* the event it gets next, from 0 */
 	size_t at;   /* of the result: what it has had of it */
@@ -121,7 +133,8 @@ struct executions {
 	struct execution *hash[HASH_SIZE];
 	struct execution *newest, *oldest;
 	unsigned n_live, n_waiting, n_over;
-	size_t bytes; /* of those that are over */
+	size_t bytes;         /* of those that are over */
+	size_t waiting_bytes; /* of requests that wait for a person; now and then too many */
 };
 
 struct api {
@@ -168,6 +181,9 @@ void call_gone(struct call *c);
 /* dispatch.c */
 extern const struct http_handler api_handler;
 bool call_may(const struct call *c, uint32_t scopes); /* has one of these */
+struct pass call_pass(const struct call *c, uint32_t scopes);
+/* A look at the tokens' file, at most every 100 ms. */
+bool pass_holds(struct api *api, const struct pass *p);
 /* Query parameters: false when the call has been answered with what is wrong. */
 bool query_u64(struct call *c, const char *name, uint64_t max, uint64_t *ret);
 /* "limit" of a list, from 1. */
@@ -213,22 +229,47 @@ void ex_note(struct api *api, struct execution *ex); /* events since last time *
 void ex_note_all(struct api *api);
 void ex_end_watchers(struct execution *ex);
 void ex_heartbeat(struct api *api, uint64_t now);
+/* Ends the streams whose readers may not read any more. */
+void ex_check_passes(struct api *api);
 
 /* events.c */
 void events_start(struct api *api); /* from the newest row on */
 void events_tail(struct api *api);
+bool events_wanted(const struct api *api); /* does anybody follow the tail? */
+uint64_t events_newest(struct api *api);
+void events_check_passes(struct api *api);
 void events_heartbeat(struct api *api, uint64_t now);
 void events_close(struct api *api);
 /* approvers.c */
 void approvers_row(struct api *api, const struct ledger_row *row);
+/* What some of them have not had, as fast as each of them reads. */
+void approvers_feed(struct api *api);
+void approvers_check_passes(struct api *api);
 /* After a restart: the observer hears of the questions that still wait. */
 void approvers_retell(struct api *api);
 void approvers_close(struct api *api);
-/* Answers a question: JSON in, the approval out. */
-int approval_decide(struct api *api, const struct principal *who, const char *id, struct str json,
-                    struct approval *ret, struct err *err);
 int approval_detail(struct api *api, const struct approval *a, const char *key_prefix,
                     struct buf *out, struct err *err);
+
+/* decide.c: an answer to a question */
+struct answer {
+	struct confirm_answer x;
+	struct str code;
+	uint8_t digest[SHA256_SIZE];
+	char reason[APPROVAL_REASON_SIZE];
+	char id[ROUTE_ARG_SIZE], ref[ANSWER_REF_SIZE]; /* of a message */
+};
+/* A message also says what it is, whose, and what the approver calls it. */
+int answer_read(struct str json, bool message, struct arena *arena, struct answer *ret,
+                struct err *err);
+int answer_decide(struct api *api, const struct principal *who, const struct answer *a,
+                  const char *id, struct approval *ret, struct err *err);
+
+/* waiting.c: what waits for a person, in memory */
+void waiting_count(struct api *api);
+void waiting_add(struct api *api, const struct execution *ex); /* was just submitted */
+/* false: the call has been answered. */
+bool waiting_has_room(struct call *c, struct execution *ex);
 
 /* work.c: something slow for a call, in a thread; fn writes JSON */
 typedef int work_fn(void *data, struct buf *out, struct err *err);

@@ -95,18 +95,24 @@ static void answer_approval(struct call *c, const struct approval *a)
 	answer_json(c, 200, &b);
 }
 
-/* 1: it was answered so before, under this key. */
-static int claim_key(struct api *api, struct call *c, struct err *err)
+/* The key that an answer takes when it counts. */
+struct claim {
+	struct api *api;
+	const char *caller, *key; /* key NULL: none */
+	uint8_t digest[SHA256_SIZE];
+};
+
+static int read_key(struct call *c, struct claim *ret, struct err *err)
 {
-	const char *key = http_header(c->http, "Idempotency-Key");
 	CLEANUP_BUF struct buf b = BUF_INIT(4 * MIB);
 	struct str body = http_body(c->http);
-	uint8_t digest[SHA256_SIZE];
-	int r;
 
-	if (!key)
+	*ret = (struct claim){
+		c->api, c->who.actor, http_header(c->http, "Idempotency-Key"), { 0 }
+	};
+	if (!ret->key)
 		return 0;
-	if (!*key || strlen(key) > REQUEST_NAME_MAX)
+	if (!*ret->key || strlen(ret->key) > REQUEST_NAME_MAX)
 		return err_set(err, ERR_INVALID, 0, "Idempotency-Key: 1 to %d characters",
 		               REQUEST_NAME_MAX);
 	buf_puts(&b, c->match.args[0]);
@@ -114,24 +120,47 @@ static int claim_key(struct api *api, struct call *c, struct err *err)
 	buf_put(&b, body.p, body.n);
 	if (buf_finish(&b) < 0)
 		return err_set(err, ERR_INTERNAL, ENOMEM, "a key");
-	sha256(b.data, b.len, digest);
-	pipeline_turn(api->pl);
-	r = kept_claim(api->pl, c->who.actor, key, digest, err);
-	return r < 0 ? r : r == 0;
+	sha256(b.data, b.len, ret->digest);
+	return 0;
+}
+
+/* 1: it was answered so before, under this key. */
+static int find_key(const struct claim *k, struct err *err)
+{
+	char id[EXECUTION_ID_SIZE];
+
+	return k->key ? kept_find_key(k->api->pl, k->caller, k->key, k->digest, id, err) : 0;
+}
+
+static int take_key(void *data, struct err *err)
+{
+	const struct claim *k = data;
+	int r = kept_claim(k->api->pl, k->caller, k->key, k->digest, err);
+
+	return r < 0 ? r : 0;
 }
 
 void route_decide(struct api *api, struct call *c)
 {
+	CLEANUP_ARENA struct arena arena = ARENA_INIT(4 * MIB);
+	struct answer answer = { 0 };
 	struct err err = { 0 };
+	struct claim key;
 	struct approval a;
 	int r;
 
 	if (!look(api, c, &a))
 		return;
-	r = claim_key(api, c, &err);
-	/* Also when the daemon died between the key and the answer: then it still waits. */
-	if (r >= 0 && (r == 0 || a.state == APPROVAL_WAITING))
-		r = approval_decide(api, &c->who, a.id, http_body(c->http), &a, &err);
+	r = answer_read(http_body(c->http), false, &arena, &answer, &err);
+	if (r >= 0)
+		r = read_key(c, &key, &err);
+	if (r >= 0)
+		r = find_key(&key, &err);
+	if (r == 0) {
+		answer.x.with = key.key ? take_key : NULL;
+		answer.x.data = &key;
+		r = answer_decide(api, &c->who, &answer, a.id, &a, &err);
+	}
 	if (r < 0)
 		answer_err(c, &err);
 	else

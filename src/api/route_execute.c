@@ -147,7 +147,7 @@ static void answer_or_wait(struct call *c, struct execution *ex)
 static bool is_replay(struct call *c, struct execution *ex)
 {
 	const struct request *req = &ex->job->request;
-	uint8_t digest[SHA256_SIZE], rest[SHA256_SIZE];
+	uint8_t digest[SHA256_SIZE];
 	char id[EXECUTION_ID_SIZE];
 	struct execution *first;
 	struct err err = { 0 };
@@ -155,7 +155,7 @@ static bool is_replay(struct call *c, struct execution *ex)
 
 	if (!req->idempotency_key)
 		return false;
-	request_digest(req, digest, rest);
+	request_digest_key(req, digest);
 	r = kept_find_key(c->api->pl, c->who.actor, req->idempotency_key, digest, id, &err);
 	if (r == 0)
 		return false;
@@ -220,7 +220,7 @@ static void submit(struct call *c, struct execution *ex)
 		return;
 	}
 	keep = c->keep || ex->job->request.idempotency_key;
-	if ((keep && !keep_body(c, ex)) || !has_room(c)) {
+	if ((keep && !keep_body(c, ex)) || !waiting_has_room(c, ex) || !has_room(c)) {
 		ex_discard(ex);
 		return;
 	}
@@ -233,7 +233,9 @@ static void submit(struct call *c, struct execution *ex)
 		ex_unwait(c);
 		answer_error(c, ERR_INTERNAL, NULL, "no random numbers");
 		ex_discard(ex);
+		return;
 	}
+	waiting_add(api, ex);
 }
 
 static int parse(struct execution *ex, struct str body, struct err *err)

@@ -259,6 +259,21 @@ void ex_heartbeat(struct api *api, uint64_t now)
 	}
 }
 
+void ex_check_passes(struct api *api)
+{
+	for (struct execution *ex = api->ex.newest; ex && api->n_watchers; ex = ex->older) {
+		struct watcher *next;
+
+		for (struct watcher *w = ex->watchers; w; w = next) {
+			next = w->next_watcher;
+			if (pass_holds(api, &w->pass))
+				continue;
+			http_stream_end(w->stream);
+			watcher_free(w);
+		}
+	}
+}
+
 static bool take_after(struct call *c, uint64_t *ret)
 {
 	const char *id = http_header(c->http, "Last-Event-ID");
@@ -290,6 +305,8 @@ void route_watch(struct api *api, struct call *c)
 		answer_busy(c, 1000, "too many listeners");
 		return;
 	}
+	w->pass =
+		call_pass(c, streq(ex->caller, c->who.actor) ? SCOPE_RUN | SCOPE_READ : SCOPE_READ);
 	c->http = NULL;
 	call_end(c);
 	w->ex = ex;

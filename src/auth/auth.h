@@ -65,6 +65,8 @@ int tokens_remove(struct tokens *t, const char *which, struct err *err);
 /* NULL: no such token, or it has expired. Takes the same time wherever the text differs. What is
  * returned here and by tokens_at() is there until the next refresh or change. */
 const struct token *tokens_match(struct tokens *t, const char *text);
+/* The same of one that was matched before, by its id: does it still count? */
+const struct token *tokens_still(const struct tokens *t, const char *id);
 
 /* "Authorization: Bearer TEXT" -> TEXT; -EINVAL: anything else. */
 int bearer_parse(const char *header, char ret[TOKEN_SIZE]);

@@ -360,6 +360,11 @@ bool mem_equal_ct(const void *a, const void *b, size_t n)
 	return diff == 0;
 }
 
+static bool has_expired(const struct token *k)
+{
+	return k->expires_us && k->expires_us <= real_us();
+}
+
 const struct token *tokens_match(struct tokens *t, const char *text)
 {
 	const struct token *found = NULL;
@@ -372,7 +377,13 @@ const struct token *tokens_match(struct tokens *t, const char *text)
 		if (mem_equal_ct(t->list.v[i].hash, hash, sizeof(hash)))
 			found = &t->list.v[i];
 	explicit_bzero(hash, sizeof(hash));
-	if (found && found->expires_us && found->expires_us <= real_us())
-		return NULL;
-	return found;
+	return found && has_expired(found) ? NULL : found;
+}
+
+const struct token *tokens_still(const struct tokens *t, const char *id)
+{
+	for (size_t i = 0; i < t->list.n; i++)
+		if (streq(t->list.v[i].id, id))
+			return has_expired(&t->list.v[i]) ? NULL : &t->list.v[i];
+	return NULL;
 }

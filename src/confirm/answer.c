@@ -94,6 +94,14 @@ bool actor_is_same(const char *asker, const char *actor)
 	return !b || streq(asker, actor) || (a && streq(a + 1, b + 1));
 }
 
+bool actor_is_own_token(const char *asker, const char *actor)
+{
+	size_t n = strcspn(asker, "#");
+
+	return str_has_prefix(actor, "token:") && n == strcspn(actor, "#") &&
+	       memcmp(asker, actor, n) == 0;
+}
+
 /*
  * A process is known by its uid: it must be a real one, and not that of whoever keeps the state
  * (who has asked, or could have asked by any name).
@@ -214,6 +222,8 @@ int confirm_answer(struct ledger *l, const struct confirm_answer *x, struct appr
 	if (r < 0)
 		return refuse(l, &row, x->actor, r, err);
 	r = apply(l, &row, x, err);
+	if (r >= 0 && x->with)
+		r = x->with(x->data, err);
 	if (r >= 0)
 		r = ledger_commit(l, LEDGER_DISK, err);
 	if (r < 0) {

@@ -71,7 +71,10 @@ static bool is_standing(const struct approval_row *row, const void *data)
 
 	if (row->a.scope > k->decision->remember)
 		return false;
-	if (!k->decision->self_approve && actor_is_same(row->a.asker, row->a.answered_by))
+	if (!k->decision->self_approve && (actor_is_same(row->a.asker, row->a.answered_by) ||
+	                                   actor_is_same(k->asker, row->a.answered_by)))
+		return false;
+	if (actor_is_own_token(k->asker, row->a.answered_by))
 		return false;
 	return covers(row, &k->now, k->session);
 }

@@ -42,16 +42,25 @@ struct confirm_answer {
 	const char *reason;     /* NULL: none */
 	const uint8_t *digest;  /* what the approver saw; NULL: whatever it is bound to */
 	const struct str *code; /* NULL: as asked; else to run in its place */
+	/* What an answer that counts brings about besides, in its group; NULL: nothing. */
+	int (*with)(void *data, struct err *err);
+	void *data;
 };
 
 /*
  * A standing "yes" for this digest, if there is one: an allow once that nobody used, one for the
  * session, one until a time. It counts only as far as the policy of today permits and the record
- * knows of it. Uses it within the ledger's group: 1 and *ret, 0 when there is none.
+ * knows of it, and not for whoever gave it where he may not answer himself. Uses it within the
+ * ledger's group: 1 and *ret, 0 when there is none.
  */
 int confirm_use(struct ledger *l, const uint8_t digest[SHA256_SIZE], const struct decision *d,
                 const char *asker, const char *session, const char *job, struct approval *ret,
                 struct err *err);
+/*
+ * Whatever the policy says of people: an agent is not its own supervisor. Also of two tokens of one
+ * name, of which one was made when the other was gone.
+ */
+bool actor_is_own_token(const char *asker, const char *actor);
 /*
  * Records the question in the ledger's group; the caller commits before he shows it to anybody. A
  * waiting question for the same thing whose asker died is taken over. -EBUSY with ERR_LIMIT when
@@ -80,6 +89,8 @@ int confirm_revoke(struct ledger *l, const char *id, const char *actor, struct e
 typedef int approval_fn(void *data, const struct approval *a); /* non-zero ends it */
 /* Newest first; `all`: also those that are over. */
 int confirm_each(struct ledger *l, bool all, approval_fn *fn, void *data, struct err *err);
+/* Oldest first; those that nobody has answered, and no yes that stands. */
+int confirm_each_waiting(struct ledger *l, approval_fn *fn, void *data, struct err *err);
 /* The id itself, or the one that begins with `prefix`. */
 int confirm_find(struct ledger *l, const char *prefix, char ret[EXECUTION_ID_SIZE],
                  struct err *err);

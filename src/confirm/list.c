@@ -9,26 +9,26 @@
 #include "base/str.h"
 #include "confirm/impl.h"
 
-int confirm_each(struct ledger *l, bool all, approval_fn *fn, void *data, struct err *err)
+/* `sql` is what follows the columns: ?1 waiting, ?2 allowed, ?3 rows at most. */
+static int each(struct ledger *l, const char *sql, int limit, bool all, approval_fn *fn, void *data,
+                struct err *err)
 {
 	CLEANUP_STMT sqlite3_stmt *s = NULL;
 	struct approval_row row;
 	struct moment now;
-	char sql[700];
+	char text[700];
 	int r = approvals_ready(l, err);
 
 	if (r < 0)
 		return r;
-	(void)snprintf(sql, sizeof(sql),
-	               "SELECT %s FROM approval WHERE ?1 OR state IN (?2, ?3) "
-	               "ORDER BY created_us DESC, id LIMIT %d",
-	               approval_row_columns, APPROVALS_LISTED_MAX);
-	r = approvals_prepare(l, sql, &s, err);
+	(void)snprintf(text, sizeof(text), "SELECT %s FROM approval %s LIMIT ?3",
+	               approval_row_columns, sql);
+	r = approvals_prepare(l, text, &s, err);
 	if (r < 0)
 		return r;
-	(void)sqlite3_bind_int(s, 1, all);
-	(void)sqlite3_bind_int(s, 2, APPROVAL_WAITING);
-	(void)sqlite3_bind_int(s, 3, APPROVAL_ALLOWED);
+	(void)sqlite3_bind_int(s, 1, APPROVAL_WAITING);
+	(void)sqlite3_bind_int(s, 2, APPROVAL_ALLOWED);
+	(void)sqlite3_bind_int(s, 3, limit);
 	moment_now(&now);
 	while ((r = approvals_step(l, s, err)) == 1) {
 		approval_row_read(s, &row);
@@ -39,6 +39,20 @@ int confirm_each(struct ledger *l, bool all, approval_fn *fn, void *data, struct
 			return r;
 	}
 	return r;
+}
+
+int confirm_each(struct ledger *l, bool all, approval_fn *fn, void *data, struct err *err)
+{
+	return each(l,
+	            all ? "ORDER BY created_us DESC, id"
+	                : "WHERE state IN (?1, ?2) ORDER BY created_us DESC, id",
+	            APPROVALS_LISTED_MAX, all, fn, data, err);
+}
+
+/* Without a bound: many may have lapsed that nobody has looked at since. */
+int confirm_each_waiting(struct ledger *l, approval_fn *fn, void *data, struct err *err)
+{
+	return each(l, "WHERE state = ?1 ORDER BY created_us, id", -1, false, fn, data, err);
 }
 
 int confirm_find(struct ledger *l, const char *prefix, char ret[EXECUTION_ID_SIZE], struct err *err)

@@ -11,6 +11,7 @@
 
 static const char tag_rest[] = "brig request 1";
 static const char tag_all[] = "brig request with code 1";
+static const char tag_key[] = "brig request with key 1";
 
 static void put_text(struct sha256 *h, const char *s)
 {
@@ -74,4 +75,18 @@ void request_digest(const struct request *r, uint8_t ret_digest[32], uint8_t ret
 	put_rest(&h, r);
 	sha256_finish(&h, ret_rest);
 	request_digest_code(r->code, ret_rest, ret_digest);
+}
+
+void request_digest_key(const struct request *r, uint8_t ret[32])
+{
+	uint8_t digest[SHA256_SIZE], rest[SHA256_SIZE];
+	struct sha256 h;
+
+	request_digest(r, digest, rest);
+	sha256_init(&h);
+	sha256_put(&h, tag_key, sizeof(tag_key));
+	sha256_put(&h, digest, sizeof(digest));
+	put_text(&h, r->session_id);
+	put_list(&h, r->labels, r->n_labels);
+	sha256_finish(&h, ret);
 }

@@ -112,6 +112,8 @@ int request_from_json(const char *json, size_t n, struct arena *arena, struct re
  */
 void request_digest(const struct request *r, uint8_t ret_digest[32], uint8_t ret_rest[32]);
 void request_digest_code(struct str code, const uint8_t rest[32], uint8_t ret_digest[32]);
+/* What an idempotency key stands for: the same request, also in session and labels. */
+void request_digest_key(const struct request *r, uint8_t ret[32]);
 
 const char *action_name(enum action a);
 int action_from_name(const char *name, enum action *ret);

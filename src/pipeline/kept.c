@@ -142,7 +142,7 @@ int kept_find_key(struct pipeline *pl, const char *caller, const char *key,
 int kept_check_key(struct pipeline *pl, const struct job *job, struct err *err)
 {
 	const char *key = job->request.idempotency_key;
-	uint8_t digest[SHA256_SIZE], rest[SHA256_SIZE];
+	uint8_t digest[SHA256_SIZE];
 	char id[EXECUTION_ID_SIZE] = "";
 	int r;
 
@@ -151,7 +151,7 @@ int kept_check_key(struct pipeline *pl, const struct job *job, struct err *err)
 	r = ledger_begin(pl->ledger, err);
 	if (r < 0)
 		return r;
-	request_digest(&job->request, digest, rest);
+	request_digest_key(&job->request, digest);
 	r = find_key(pl, job_caller(pl, job), key, digest, id, err);
 	if (r == -EEXIST)
 		return conflict(id, err);
@@ -164,7 +164,7 @@ int kept_check_key(struct pipeline *pl, const struct job *job, struct err *err)
 int kept_add(struct pipeline *pl, struct job *job, struct err *err)
 {
 	const struct request *req = &job->request;
-	uint8_t digest[SHA256_SIZE], rest[SHA256_SIZE];
+	uint8_t digest[SHA256_SIZE];
 	sqlite3_stmt *s;
 	int r;
 
@@ -180,7 +180,7 @@ int kept_add(struct pipeline *pl, struct job *job, struct err *err)
 	bind_text(s, 1, job->id);
 	bind_text(s, 2, job_caller(pl, job));
 	bind_text(s, 3, req->idempotency_key);
-	request_digest(req, digest, rest);
+	request_digest_key(req, digest);
 	(void)sqlite3_bind_blob(s, 4, digest, sizeof(digest), SQLITE_STATIC);
 	bind_text(s, 5, language_name(req->language));
 	bind_text(s, 6, req->session_id);
@@ -454,18 +454,12 @@ int kept_claim(struct pipeline *pl, const char *caller, const char *key,
                const uint8_t digest[SHA256_SIZE], struct err *err)
 {
 	char id[EXECUTION_ID_SIZE] = "";
-	int r = ledger_begin(pl->ledger, err);
+	int r = find_key(pl, caller, key, digest, id, err);
 
-	if (r < 0)
-		return r;
-	r = find_key(pl, caller, key, digest, id, err);
 	if (r == 0) {
 		r = insert_claim(pl, caller, key, digest, err);
-		r = r < 0 ? r : ledger_commit(pl->ledger, LEDGER_PROCESS, err);
-		if (r >= 0)
-			return 1;
+		return r < 0 ? r : 1;
 	}
-	ledger_abort(pl->ledger);
 	return r == -EEXIST ? conflict(id, err) : r > 0 ? 0 : r;
 }
 

@@ -48,7 +48,7 @@ int kept_each(struct pipeline *pl, uint64_t before_us, unsigned limit, kept_fn *
 /* Those that wait for a person and whose process is gone, with their bodies. */
 int kept_each_waiting(struct pipeline *pl, kept_fn *fn, void *data, struct err *err);
 /* A key for something else than a run (an answer to an approval): 1 when it is new and now taken,
- * 0 when it stands for the same thing already, -EEXIST for another. In a group of its own. */
+ * 0 when it stands for the same thing already, -EEXIST for another. In the ledger's group. */
 int kept_claim(struct pipeline *pl, const char *caller, const char *key,
                const uint8_t digest[SHA256_SIZE], struct err *err);
 /* Rows that are over and from before then go; in a group of its own. */

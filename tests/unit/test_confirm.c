@@ -221,6 +221,79 @@ Test(confirm, a_yes_counts_as_far_as_the_policy_of_today_permits)
 	cr_expect(use(&a, "s") == 1 && use(&b, "s") == 1);
 }
 
+Test(confirm, a_yes_is_not_for_whoever_gave_it)
+{
+	struct approval a = ask("x", "s"), b = ask("y", "s"), after;
+
+	cr_assert(answer(&a, true, REMEMBER_DIGEST, &after) >= 0);
+	cr_assert(answer(&b, true, REMEMBER_SESSION, &after) >= 0);
+	user = "lib:2"; /* the same person by another way */
+	cr_expect(use(&a, "s") == 1, "the policy lets him answer himself");
+	decision.self_approve = false;
+	cr_expect(use(&a, "s") == 0 && use(&b, "s") == 0);
+	user = "cli:3";
+	cr_expect(use(&a, "s") == 1);
+	user = "cli:1";
+	cr_expect(use(&b, "s") == 1);
+}
+
+Test(confirm, a_token_never_uses_its_own_yes)
+{
+	struct approval a = ask("x", NULL), after;
+	struct confirm_answer x = { .id = a.id,
+		                    .actor = "token:t#1",
+		                    .remote = true,
+		                    .allow = true,
+		                    .scope = REMEMBER_DIGEST,
+		                    .remember_ms = 50000 };
+
+	cr_assert(confirm_answer(l, &x, &after, &err) >= 0);
+	user = "token:t#1";
+	cr_expect(use(&a, NULL) == 0);
+	user = "token:t#2";
+	cr_expect(use(&a, NULL) == 0, "nor one that was made anew");
+	user = "token:tt#1";
+	cr_expect(use(&a, NULL) == 1);
+}
+
+static int refuse_with(void *data, struct err *e)
+{
+	++*(int *)data;
+	return err_set(e, ERR_CONFLICT, 0, "no");
+}
+
+Test(confirm, what_comes_with_an_answer_is_one_with_it)
+{
+	struct approval a = ask("x", NULL), after;
+	int n = 0;
+	struct confirm_answer x = {
+		.id = a.id, .actor = "cli:2", .allow = true, .with = refuse_with, .data = &n
+	};
+
+	cr_expect(confirm_answer(l, &x, &after, &err) < 0 && n == 1);
+	cr_assert(confirm_look(l, a.id, &after, &err) >= 0);
+	cr_expect(after.state == APPROVAL_WAITING && events("approval.allowed") == 0);
+	cr_assert(answer(&a, false, REMEMBER_NOTHING, &after) >= 0);
+	cr_expect(confirm_answer(l, &x, &after, &err) == -EALREADY && n == 1, "it did not count");
+}
+
+static int count_one(void *data, const struct approval *a)
+{
+	cr_expect(a->state == APPROVAL_WAITING);
+	++*(int *)data;
+	return 0;
+}
+
+Test(confirm, a_yes_that_stands_does_not_wait)
+{
+	struct approval a = ask("x", NULL), after;
+	int n = 0;
+
+	(void)ask("y", NULL);
+	cr_assert(answer(&a, true, REMEMBER_DIGEST, &after) >= 0);
+	cr_expect(confirm_each_waiting(l, count_one, &n, &err) == 0 && n == 1);
+}
+
 Test(confirm, more_than_the_policy_permits_is_refused)
 {
 	struct approval a, after;

@@ -110,3 +110,30 @@ Test(digest, of_other_code_needs_only_the_rest)
 	cr_expect(memcmp(rest, other_rest, 32) == 0);
 	cr_expect(memcmp(a, b, 32) == 0);
 }
+
+Test(digest, a_key_is_for_session_and_labels_too)
+{
+	static const char *one[] = { "a" }, *two[] = { "a", "b" };
+	uint8_t digests[4][32], again[32], rest[32];
+	struct request r;
+
+	plain(&r);
+	request_digest_key(&r, digests[0]);
+	r.session_id = "s";
+	request_digest_key(&r, digests[1]);
+	r.labels = one;
+	r.n_labels = 1;
+	request_digest_key(&r, digests[2]);
+	r.labels = two;
+	r.n_labels = 2;
+	request_digest_key(&r, digests[3]);
+	request_digest_key(&r, again);
+	cr_expect(memcmp(digests[3], again, 32) == 0);
+	for (size_t i = 0; i < 4; i++)
+		for (size_t j = 0; j < i; j++)
+			cr_expect(memcmp(digests[i], digests[j], 32) != 0, "%zu %zu", i, j);
+	request_digest(&r, again, rest);
+	plain(&r);
+	request_digest(&r, digests[0], rest);
+	cr_expect(memcmp(digests[0], again, 32) == 0, "an approval is for neither");
+}

@@ -140,14 +140,14 @@ static void submit(struct job *job, const char *code, const char *key)
 
 static int look(const char *caller, const char *code, const char *key, char id[EXECUTION_ID_SIZE])
 {
-	uint8_t digest[SHA256_SIZE], rest[SHA256_SIZE];
+	uint8_t digest[SHA256_SIZE];
 	struct request req;
 
 	request_init(&req);
 	req.language = LANGUAGE_PYTHON;
 	req.code = str_of(code);
 	req.idempotency_key = key;
-	request_digest(&req, digest, rest);
+	request_digest_key(&req, digest);
 	err = (struct err){ 0 };
 	return kept_find_key(pl, caller, key, digest, id, &err);
 }
@@ -485,7 +485,14 @@ Test(kept, a_claim_is_new_once)
 {
 	uint8_t a[SHA256_SIZE] = { 1 }, b[SHA256_SIZE] = { 2 };
 
+	struct ledger *l = pipeline_ledger(pl);
+
+	cr_assert(ledger_begin(l, &err) >= 0);
 	cr_expect(kept_claim(pl, "uid:1", "k", a, &err) == 1);
+	ledger_abort(l);
+	cr_assert(ledger_begin(l, &err) >= 0);
+	cr_expect(kept_claim(pl, "uid:1", "k", a, &err) == 1, "it went with its group");
+	cr_assert(ledger_commit(l, LEDGER_PROCESS, &err) >= 0);
 	cr_expect(kept_claim(pl, "uid:1", "k", a, &err) == 0);
 	cr_expect(kept_claim(pl, "uid:1", "k", b, &err) == -EEXIST);
 	cr_expect(kept_claim(pl, "uid:2", "k", b, &err) == 1);

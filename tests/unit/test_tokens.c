@@ -183,6 +183,9 @@ Test(tokens, an_expired_one_never_matches)
 	cr_assert(tokens_refresh(t, &err) == 0, "%s", err.msg);
 	cr_expect(tokens_count(t) == 2);
 	cr_expect(!tokens_match(t, "x") && tokens_match(t, "y"));
+	cr_expect(!tokens_still(t, v[0].id) && tokens_still(t, v[1].id));
+	cr_assert(tokens_remove(t, "new", &err) >= 0);
+	cr_expect(!tokens_still(t, v[1].id) && !tokens_still(t, ""));
 }
 
 Test(tokens, one_that_has_expired_already_is_not_made)
