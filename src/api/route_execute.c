@@ -76,15 +76,16 @@ static void put_unknown(const struct kept *k, struct buf *out)
 	result_done(&res);
 }
 
+static const char *kept_state(const struct kept *k)
+{
+	return *k->state ? k->state : *k->approval ? "waiting" : "received";
+}
+
 static void put_kept_status(const struct kept *k, struct buf *out)
 {
 	buf_printf(out,
 	           "{\"execution_id\":\"%s\",\"state\":\"%s\",\"done\":%s,\"language\":\"%s\",",
-	           k->id,
-	           *k->state      ? k->state
-	           : *k->approval ? "waiting"
-	                          : "received",
-	           *k->state ? "true" : "false", k->language);
+	           k->id, kept_state(k), *k->state ? "true" : "false", k->language);
 	buf_puts(out, "\"caller\":");
 	json_put_cstr(out, k->caller);
 	buf_puts(out, ",\"created\":");
@@ -395,7 +396,7 @@ static int list_kept(void *data, const struct kept *k)
 	list_newer(l, k->time_us);
 	if (l->n >= l->limit)
 		return 1;
-	if (!ex_find(l->call->api, k->id) && may_list(l, k->caller, k->state)) {
+	if (!ex_find(l->call->api, k->id) && may_list(l, k->caller, kept_state(k))) {
 		put_separator(l, k->time_us);
 		put_kept_status(k, &l->out);
 	}

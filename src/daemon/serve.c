@@ -14,6 +14,7 @@
 #include "daemon/log.h"
 #include "daemon/notify.h"
 #include "sys/cgroup.h"
+#include "sys/owner.h"
 
 #define SLOW_TICK_MS  250
 #define SWEEP_MS      30000
@@ -413,6 +414,7 @@ int brigd_open(struct brigd *d, struct err *err)
 		r = lock_state_dir(d->state_dir, &d->lock, err);
 	if (r < 0)
 		return r;
+	owner_is_daemon();
 	api_settings(d, &settings);
 	r = api_open(&settings, &d->api, err);
 	if (r >= 0)

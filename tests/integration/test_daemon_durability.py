@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What brigd keeps when its surroundings are odd: another pid namespace, an unreaped predecessor, a
+full disk, a stranger that holds the record, executions that come out of order.
+"""
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+import brigd  # noqa: E402
+from brigd import until  # noqa: E402
+from test_daemon_crash import Mortal, all_gone  # noqa: E402
+
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+@pytest.fixture
+def daemon():
+    d = Mortal()
+    yield d
+    d.clean()
+
+
+# --- whose predecessor is dead, though that cannot be seen ----------------------------------------
+
+class Contained(Mortal):
+    """In a pid namespace of its own, as its first process."""
+
+    def __init__(self, **kw):
+        super().__init__(wrapper=["unshare", "-pf", "--mount-proc"], **kw)
+
+    @property
+    def inner(self):
+        return until(lambda: [p for p, n in brigd.descendants(self.pid) if n == "brigd"], "brigd")[0]
+
+    def end(self, number):
+        mine = {pid for pid, _ in brigd.descendants(self.pid)}
+        os.kill(self.inner, number)
+        self.wait()
+        all_gone(mine)
+
+    def clean(self):
+        if self.proc and self.proc.poll() is None:
+            self.end(signal.SIGKILL)
+        super().clean()
+
+
+def age_cgroups():
+    """Those of a launcher that died with its namespace: the next removes what is old."""
+    left = brigd.empty_cgroups()
+    time.sleep(1)  # others' that are being made are not empty for so long
+    for path in left & brigd.empty_cgroups():
+        with contextlib.suppress(OSError):
+            os.utime(path, (0, 0))
+
+
+@contextlib.contextmanager
+def other_namespace():
+    """Somebody else's, or the next would get the number of the one that is gone."""
+    with subprocess.Popen(["unshare", "-pf", "--mount-proc", "--kill-child", "sleep", "100"]) as proc:
+        brigd.KNOWN.add(proc.pid)
+        until(lambda: brigd.descendants(proc.pid), "its first process")
+        yield
+        proc.kill()
+
+
+def leave_two(d):
+    """A run under way and a question."""
+    run = d.submit("sleep 60", "shell")
+    d.reach(run, "running")
+    asked = d.submit("print(6*7)")
+    return run, asked, d.waiting(asked)
+
+
+def check_two(d, run, asked, approval):
+    """The one is lost; the other is answered and runs."""
+    assert d.result(run)["state"] == "lost"
+    assert d.status(asked)["state"] == "waiting"
+    d.answer(approval).expect(200)
+    assert d.result(asked)["stdout"] == "42\n"
+    d.check()
+
+
+@root_only
+def test_next_daemon_in_another_pid_namespace_recovers():
+    d = Contained()
+    try:
+        d.start()
+        left = leave_two(d)
+        d.end(signal.SIGKILL)
+        age_cgroups()
+        with other_namespace():
+            d.start()
+        check_two(d, *left)
+        d.end(signal.SIGTERM)
+    finally:
+        d.clean()
+
+
+def test_predecessor_that_nobody_waited_for_is_dead(daemon):
+    daemon.start()
+    left = leave_two(daemon)
+    mine = {pid for pid, _ in brigd.descendants(daemon.pid)}
+    old = daemon.proc  # not waited for until the end
+    os.kill(old.pid, signal.SIGKILL)
+    until(lambda: not brigd.alive(old.pid), "its death")
+    all_gone(mine)
+    assert pathlib.Path("/proc/%d/stat" % old.pid).exists()
+    daemon.start()
+    check_two(daemon, *left)
+    old.wait()
+    daemon.stop()
+
+
+def test_kept_row_of_a_live_process_is_listed_by_its_state(daemon):
+    """Of another process that is alive, as far as anybody can tell."""
+    daemon.start()
+    job = daemon.submit("true", "shell")
+    daemon.result(job)
+    daemon.stop()
+    boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    with contextlib.closing(sqlite3.connect(str(daemon.state / "ledger.db"))) as db:
+        db.execute("UPDATE kept SET state = '', result = NULL, owner = ?",
+                   ("1 1 %s pid:[1]" % boot,))
+        db.commit()
+    daemon.start()
+    assert daemon.status(job)["state"] == "received"
+    listed = daemon.get("/executions?state=received").expect(200).json["executions"]
+    assert [e["execution_id"] for e in listed] == [job]
+    assert not daemon.get("/executions?state=finished").expect(200).json["executions"]
+    daemon.stop()
