@@ -142,6 +142,7 @@ struct api {
 	uint64_t tail_seq, tail_ms; /* the last row that was told, and when it was looked for */
 	bool moved;                 /* rows were written since */
 	bool draining;
+	bool record_fails; /* the log has been told */
 	struct work *works;
 	size_t parsing;                        /* bytes of requests that threads read */
 	unsigned n_works, n_watchers, n_timed; /* calls that wait until a time */

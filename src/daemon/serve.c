@@ -186,6 +186,7 @@ static int open_flow(struct brigd *d, struct err *err)
 {
 	struct pipeline_config config = { .state_dir = d->state_dir,
 		                          .policy = d->config.policy,
+		                          .stays = true,
 		                          .executors = { &d->executor.base },
 		                          .n_executors = 1 };
 	const char *confirm = d->config.confirm ? d->config.confirm : "ask";
@@ -476,6 +477,7 @@ void brigd_close(struct brigd *d)
 	otlp_close(d->otlp);
 	hooks_close(d->hooks);
 	sender_close(d->sender);
+	pipeline_last_try(d->pl);
 	api_close(d->api);
 	pipeline_close(d->pl);
 	if (d->loop.data) {

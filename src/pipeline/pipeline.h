@@ -31,6 +31,7 @@
 #define PIPELINE_POLICIES_MAX  2
 #define PIPELINE_EXECUTORS_MAX 4
 #define PIPELINE_HELD_MAX      1024 /* jobs that wait for a person */
+#define PIPELINE_PATIENCE_MS   50   /* of a daemon, for a ledger that another process holds */
 
 enum job_state {
 	JOB_NONE = 0,
@@ -89,6 +90,9 @@ struct job {
 	uint8_t out_digest[SHA256_SIZE], err_digest[SHA256_SIZE];
 	struct pool_call *call;
 	bool cancelled;
+	bool written;            /* json is what is kept of the result */
+	enum job_state recorded; /* RUNNING, WAITING: so says the record; NONE: nothing yet */
+	uint64_t tell_ms;        /* its end waits for the record, so long; 0: it does not */
 	uint64_t step_ns[JOB_STATE_COUNT]; /* when it entered the state; for the bench */
 };
 
@@ -136,6 +140,7 @@ extern const struct executor_ops executor_jail_ops, executor_pool_ops;
 
 struct pipeline_config {
 	const char *state_dir; /* NULL: ledger_default_dir() */
+	bool stays;            /* a daemon: nobody may hold it up, see PIPELINE_PATIENCE_MS */
 	bool no_record;        /* no ledger, so no approvals either: what needs one is denied */
 	const char *policy;    /* a built-in or a file; NULL: "permissive" */
 	/* A policy that holds whatever `policy` says; NULL: /etc/brig/policy.yaml when it exists.
@@ -154,6 +159,9 @@ struct pipeline_config {
 int pipeline_open(const struct pipeline_config *config, struct pipeline **ret, struct err *err);
 /* Jobs under way must be over; those that wait for a person are left waiting. */
 void pipeline_close(struct pipeline *pl);
+/* Before the callers go: whoever waits for the record is told, and ends that could not be recorded
+ * are tried once more. */
+void pipeline_last_try(struct pipeline *pl);
 int pipeline_fd(const struct pipeline *pl);
 struct ledger *pipeline_ledger(struct pipeline *pl); /* NULL: no record */
 

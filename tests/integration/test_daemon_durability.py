@@ -3,7 +3,6 @@
 full disk, a stranger that holds the record, executions that come out of order.
 """
 import contextlib
-import json
 import os
 import pathlib
 import signal
@@ -137,4 +136,122 @@ def test_kept_row_of_a_live_process_is_listed_by_its_state(daemon):
     listed = daemon.get("/executions?state=received").expect(200).json["executions"]
     assert [e["execution_id"] for e in listed] == [job]
     assert not daemon.get("/executions?state=finished").expect(200).json["executions"]
+    daemon.stop()
+
+
+# --- whose record cannot be written ---------------------------------------------------------------
+
+def fill(path):
+    """All that is free, to the last byte."""
+    with contextlib.suppress(OSError), open(path, "wb", buffering=0) as f:
+        for size in (1 << 16, 1 << 12, 1):
+            with contextlib.suppress(OSError):
+                while True:
+                    f.write(b"x" * size)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A daemon whose state directory is a file system of its own."""
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m,mode=700", "tmpfs", str(state)], check=True)
+    d = Mortal(place=tmp_path)
+    yield d
+    d.clean()
+    subprocess.run(["umount", str(state)], check=True)
+
+
+@root_only
+def test_end_that_met_a_full_disk_is_recorded_later(small_disk):
+    d = small_disk.start()
+    d.run("warm")
+    job = d.submit("sleep 2; echo end", "shell")
+    plain = threading.Thread(target=d.execute, args=("sleep 2", "shell"))
+    plain.start()
+    d.reach(job, "running")
+    fill(d.state / "ballast")
+    told = d.result(job)
+    plain.join()
+    assert told["state"] == "finished" and told["error"]["cause"].startswith("record: ")
+    d.post("/execute", d.request("echo no", "shell")).refused(503, "unavailable")
+    assert d.logged.count("record: ") == 1, d.logged
+    (d.state / "ballast").unlink()
+    until(lambda: d.states(job)[-1] == "finished", "the row")
+    until(lambda: all(s[-1] == "finished" for s in d.jobs().values()), "the other's row")
+    d.run("again")
+    assert "record: executions are recorded again" in d.logged
+    d.check()
+    d.stop()
+    d.start()
+    kept = d.result(job)
+    assert kept["state"] == "finished" and kept["stdout"] == "end\n" and kept["error"] is None
+    d.check()
+    d.stop()
+
+
+@contextlib.contextmanager
+def held(d):
+    """Another process within a group."""
+    db = sqlite3.connect(str(d.state / "ledger.db"), isolation_level=None, timeout=30)
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        db.execute("ROLLBACK")
+        db.close()
+
+
+@pytest.mark.parametrize("seconds", [2, 8])
+def test_end_while_somebody_holds_the_record(daemon, seconds):
+    """A short while is waited for; after a longer one the caller is told, and the row follows."""
+    daemon.start()
+    daemon.run("warm")
+    job = daemon.submit("sleep 0.5; echo end", "shell")
+    daemon.reach(job, "running")
+    with held(daemon):
+        time.sleep(seconds)
+        told = daemon.status(job)
+        assert told["state"] == ("running" if seconds < 5 else "finished")
+    told = daemon.result(job)
+    assert told["state"] == "finished" and told["stdout"] == "end\n"
+    assert (told["error"] is None) == (seconds < 5), told
+    until(lambda: daemon.states(job)[-1] == "finished", "the row")
+    daemon.stop()
+    daemon.start()
+    assert daemon.result(job)["state"] == "finished"
+    daemon.check()
+    daemon.stop()
+
+
+def test_daemon_goes_on_while_somebody_holds_the_record(daemon):
+    daemon.start()
+    daemon.run("warm")
+    asked = daemon.submit("print(6*7)")
+    approval = daemon.waiting(asked)
+    slowest = {}
+
+    def timed(what, *args, **kw):
+        begin = time.monotonic()
+        reply = daemon.ask(what, *args, **kw)
+        slowest[args[0]] = max(slowest.get(args[0], 0), time.monotonic() - begin)
+        return reply
+
+    with held(daemon):
+        for _ in range(5):
+            refused = timed("POST", "/execute", daemon.request("true", "shell"))
+            refused.refused(503, "unavailable")
+            assert refused.header("retry-after") == "1"
+            refused = timed("POST", "/approvals/" + approval, {"decision": "allow"})
+            refused.refused(503, "unavailable")
+            timed("GET", "/ready").expect(503)
+            timed("GET", "/health").expect(200)
+            timed("GET", "/approvals").expect((200, 503))
+            timed("GET", "/executions").expect(200)
+        assert max(slowest.values()) < 1, slowest
+        assert daemon.status(asked)["state"] == "waiting"
+    daemon.answer(approval).expect(200)
+    assert daemon.result(asked)["stdout"] == "42\n"
+    daemon.run("again")
+    daemon.check()
     daemon.stop()
