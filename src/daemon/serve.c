@@ -49,13 +49,17 @@ static int need_boxes(void *data, const struct request *req, struct err *err)
 	return 0;
 }
 
+/* Whoever is accepted waits for a box, so all have room there. */
+static void bound_pool(struct brigd *d)
+{
+	const struct daemon_config *c = &d->config;
+
+	pool_bound(d->executor.pool, c->running_max, c->queue_max + c->running_max, c->acquire_ms);
+}
+
 static int open_pool(struct brigd *d, struct err *err)
 {
-	const struct pool_config config = { .queue_max =
-		                                    d->config.queue_max + d->config.running_max,
-		                            .running_max = d->config.running_max,
-		                            .acquire_ms = d->config.acquire_ms };
-
+	const struct pool_config config = { 0 };
 	int r;
 
 	d->languages = 0;
@@ -63,6 +67,7 @@ static int open_pool(struct brigd *d, struct err *err)
 	r = pool_open(&config, &d->executor.pool, err);
 	if (r < 0)
 		return r;
+	bound_pool(d);
 	return pool_threads(d->executor.pool, AFTER_THREADS, err);
 }
 
@@ -350,6 +355,7 @@ static void reload(struct brigd *d)
 		d->config = fresh;
 		api_settings(d, &settings);
 		api_reload(d->api, &settings);
+		bound_pool(d);
 		log_open(fresh.log_format, fresh.log_level);
 		if (d->reloaded)
 			config_done(&old);

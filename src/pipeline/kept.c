@@ -179,7 +179,8 @@ int kept_add(struct pipeline *pl, struct job *job, struct err *err)
 	(void)sqlite3_bind_blob(s, 4, digest, sizeof(digest), SQLITE_STATIC);
 	bind_text(s, 5, language_name(req->language));
 	bind_text(s, 6, req->session_id);
-	(void)sqlite3_bind_int64(s, 7, (sqlite3_int64)now_us());
+	(void)sqlite3_bind_int64(s, 7,
+	                         (sqlite3_int64)(job->created_us ? job->created_us : now_us()));
 	bind_text(s, 8, pl->owner);
 	return step_once(pl, s, err);
 }

@@ -69,7 +69,8 @@ struct job {
 	const char *const *labels;
 	size_t n_labels;
 	struct str body; /* the request's text, for pipeline_resume(); p == NULL: it cannot be */
-	bool keep;       /* the result stays, see kept.h; so with an idempotency key */
+	uint64_t created_us; /* of the row that is kept; 0: when it is made */
+	bool keep;           /* the result stays, see kept.h; so with an idempotency key */
 
 	char id[EXECUTION_ID_SIZE];
 	enum job_state state;
@@ -94,6 +95,7 @@ struct job {
 	enum job_state recorded; /* RUNNING, WAITING: so says the record; NONE: nothing yet */
 	uint64_t tell_ms;        /* its end waits for the record, so long; 0: it does not */
 	uint64_t step_ns[JOB_STATE_COUNT]; /* when it entered the state; for the bench */
+	uint64_t claim_ns;                 /* when it got a box of a pool; 0: never */
 };
 
 /* What can carry out a job. All members are mandatory. */
