@@ -79,7 +79,6 @@ struct execution *ex_new(struct api *api, const char *caller, const char *quota_
 	ex->arena = ARENA_INIT(REQUEST_ARENA_MAX);
 	(void)snprintf(ex->caller, sizeof(ex->caller), "%s", caller);
 	(void)snprintf(ex->quota_key, sizeof(ex->quota_key), "%s", quota_key);
-	ex->created_us = real_us();
 	ex->job->caller = ex->caller;
 	ex->job->done = on_done;
 	ex->job->data = ex;
@@ -103,10 +102,21 @@ void ex_discard(struct execution *ex)
 	free(ex);
 }
 
+/*
+ * Where it is linked, not where it was read, and no two alike: the list is by time, and whoever
+ * reads it goes on at one. One that is resumed has its old time; those come in order.
+ */
+static void set_time(struct api *api, struct execution *ex)
+{
+	ex->created_us = MAX2(ex->created_us ? ex->created_us : real_us(), api->ex.last_us + 1);
+	api->ex.last_us = ex->job->created_us = ex->created_us;
+}
+
 static void link_new(struct api *api, struct execution *ex)
 {
 	unsigned h = hash_of(ex->id);
 
+	set_time(api, ex);
 	ex->next_hash = api->ex.hash[h];
 	api->ex.hash[h] = ex;
 	ex->older = api->ex.newest;

@@ -120,6 +120,7 @@ struct execution {
 struct executions {
 	struct execution *hash[HASH_SIZE];
 	struct execution *newest, *oldest;
+	uint64_t last_us; /* created_us of the newest there was */
 	unsigned n_live, n_waiting, n_over;
 	size_t bytes; /* of those that are over */
 };
@@ -132,6 +133,7 @@ struct api {
 	enum language shapes[POOL_SHAPES_MAX];
 	size_t n_shapes;
 	struct tokens *tokens;
+	char tokens_error[sizeof(((struct err *)0)->msg)]; /* as the log has it; "": none */
 	struct quotas *quotas;
 	struct metrics *metrics;
 	struct executions ex;

@@ -53,6 +53,7 @@ static bool take_key(struct call *c, struct execution *ex)
 
 struct kept_answer {
 	struct call *call;
+	uint32_t scopes; /* with which others' are the caller's, too */
 	struct buf out;
 	bool done, own;
 };
@@ -104,7 +105,7 @@ static int read_kept(void *data, const struct kept *k)
 {
 	struct kept_answer *a = data;
 
-	a->own = call_may(a->call, SCOPE_READ) || streq(k->caller, a->call->who.actor);
+	a->own = call_may(a->call, a->scopes) || streq(k->caller, a->call->who.actor);
 	a->done = *k->state != '\0';
 	if (a->done && k->result.n)
 		buf_put(&a->out, k->result.p, k->result.n);
@@ -116,9 +117,9 @@ static int read_kept(void *data, const struct kept *k)
 }
 
 /* From before a restart, or forgotten here. */
-static void answer_kept(struct call *c, const char *id)
+static void answer_kept(struct call *c, const char *id, uint32_t scopes)
 {
-	struct kept_answer a = { .call = c, .out = BUF_INIT(JSON_ANSWER_MAX) };
+	struct kept_answer a = { .call = c, .scopes = scopes, .out = BUF_INIT(JSON_ANSWER_MAX) };
 	struct http_header h[] = { { "Brig-Execution-Id", id }, { "Brig-Replayed", "true" } };
 	struct err err = { 0 };
 	int r = kept_get(c->api->pl, id, read_kept, &a, &err);
@@ -167,7 +168,7 @@ static bool is_replay(struct call *c, struct execution *ex)
 	else if (first)
 		answer_or_wait(c, first);
 	else
-		answer_kept(c, id);
+		answer_kept(c, id, SCOPE_READ);
 	return true;
 }
 
@@ -326,7 +327,7 @@ void route_show(struct api *api, struct call *c)
 	if (!query_u64(c, "wait", WAIT_MS_MAX, &wait_ms))
 		return;
 	if (!ex) {
-		answer_kept(c, c->match.args[0]);
+		answer_kept(c, c->match.args[0], SCOPE_READ);
 		return;
 	}
 	c->wants_result = true;
@@ -343,7 +344,7 @@ void route_cancel(struct api *api, struct call *c)
 		return;
 	}
 	if (!ex) { /* over, if it was ever there */
-		answer_kept(c, c->match.args[0]);
+		answer_kept(c, c->match.args[0], SCOPE_ADMIN);
 		return;
 	}
 	if (ex->job)

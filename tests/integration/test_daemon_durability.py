@@ -3,8 +3,10 @@
 full disk, a stranger that holds the record, executions that come out of order.
 """
 import contextlib
+import json
 import os
 import pathlib
+import re
 import signal
 import sqlite3
 import subprocess
@@ -19,6 +21,8 @@ import brigd  # noqa: E402
 from brigd import until  # noqa: E402
 from test_daemon_crash import Mortal, all_gone  # noqa: E402
 
+FILL = os.path.join(os.environ.get("BRIG_BUILD", str(brigd.ROOT / "build")), "tests", "lib",
+                    "ledger_fill")
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 
@@ -254,4 +258,155 @@ def test_daemon_goes_on_while_somebody_holds_the_record(daemon):
     assert daemon.result(asked)["stdout"] == "42\n"
     daemon.run("again")
     daemon.check()
+    daemon.stop()
+
+
+# --- lists ----------------------------------------------------------------------------------------
+
+def listed(d, limit):
+    """The ids of all pages."""
+    ids, after = [], ""
+    while after is not None:
+        page = d.get("/executions?limit=%d%s" % (limit, after and "&after=" + after)).expect(200).json
+        ids += [e["execution_id"] for e in page["executions"]]
+        after = page["next"]
+    return ids
+
+
+@pytest.mark.parametrize("path", ["/execute", "/executions"])
+def test_list_has_what_was_overtaken_while_it_was_read(daemon, path):
+    """A large request is parsed in a thread, and small ones that came later are linked first."""
+    daemon.start()
+    daemon.run("warm")
+    large = daemon.request("true", "shell", files=[
+        {"path": "f%d" % i, "content": "x" * (1 << 20)} for i in range(10)])
+    made = set()
+
+    def post(body):
+        reply = daemon.post(path, body).expect((200, 202))
+        made.add(reply.json["execution_id"])
+
+    for _ in range(3):
+        threads = [threading.Thread(target=post, args=(large,)) for _ in range(2)]
+        for t in threads:
+            t.start()
+        while any(t.is_alive() for t in threads):
+            post(daemon.request("true", "shell"))
+            time.sleep(0.02)
+    for limit in (3, 1000):
+        ids = listed(daemon, limit)
+        assert len(ids) == len(set(ids)) and made <= set(ids), made - set(ids)
+    if path == "/executions":
+        until(lambda: not [e for e in daemon.get("/pool").json["shapes"] if e["running"]], "the ends")
+        before = listed(daemon, 7)
+        daemon.stop()
+        daemon.start()
+        assert listed(daemon, 7) == [i for i in before if i in made]
+    daemon.stop()
+
+
+def newest(d, after):
+    reply = d.get("/ledger/export?after=%d" % after).expect(200)
+    return int(json.loads(reply.body.splitlines()[-1])["seq"])
+
+
+def test_events_are_told_once_while_another_process_writes(daemon):
+    daemon.start()
+    daemon.run("warm")
+    writer = subprocess.Popen([FILL, str(daemon.state)], stdin=subprocess.PIPE)
+    brigd.KNOWN.add(writer.pid)
+    over = threading.Event()
+
+    def write():
+        while not over.is_set():
+            writer.stdin.write(b"j\ts\tfile\tx\ta\t{}\n\n" * 20)
+            writer.stdin.flush()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        after = 1
+        for _ in range(6):
+            with contextlib.ExitStack() as stack:
+                # Many: the last of them reads what was written while the first ones did.
+                streams = [daemon.stream("/events?after=%d" % after) for _ in range(30)]
+                for wire, _ in streams:
+                    stack.callback(wire.close)
+                for _, events in streams:
+                    seen = [int(next(events).id) for _ in range(400)]
+                    assert seen == list(range(after + 1, after + 401)), seen
+            after = newest(daemon, after) - 50
+    finally:
+        over.set()
+        thread.join()
+        writer.stdin.close()
+        assert writer.wait() == 0
+    daemon.stop()
+
+
+# --- smaller things -------------------------------------------------------------------------------
+
+def test_body_above_the_quota_of_a_minute_is_too_large_for_ever(daemon):
+    daemon.start()
+    token = daemon.token("small", "run", "--bytes-per-minute", "1K")
+    reply = daemon.post("/execute", daemon.request("#" * 2000, "shell"), token=token)
+    reply.refused(413, "limit")
+    assert reply.header("retry-after") is None
+    daemon.execute("true", "shell", token=token)
+    reply = daemon.post("/execute", daemon.request("#" * 940, "shell"), token=token)
+    reply.refused(429, "busy")
+    daemon.stop()
+
+
+def test_delete_of_anothers_run_is_not_found_on_disk_either(daemon):
+    daemon.start()
+    mine, other = daemon.token("mine", "run"), daemon.token("other", "run,read")
+    job = daemon.submit("true", "shell", token=mine)
+    daemon.result(job, token=mine)
+    daemon.delete("/executions/" + job, token=other).refused(404)
+    daemon.stop()
+    daemon.start()
+    daemon.delete("/executions/" + job, token=other).refused(404)
+    daemon.get("/executions/" + job, token=other).expect(200)
+    daemon.delete("/executions/" + job, token=mine).expect(200)
+    daemon.delete("/executions/" + job, token=daemon.admin()).expect(200)
+    daemon.stop()
+
+
+def test_broken_tokens_are_logged_once(daemon):
+    daemon.start()
+    token = daemon.token("one", "run")
+    path = daemon.state / "tokens.json"
+    good = path.read_bytes()
+    path.write_bytes(b"nonsense")
+    for _ in range(4):
+        daemon.get("/executions", token=token).expect((401, 429))
+        time.sleep(0.15)
+    assert daemon.logged.count("tokens.json") == 1, daemon.logged
+    path.write_bytes(good)
+    until(lambda: daemon.get("/executions", token=token).status == 200, "the tokens")
+    assert daemon.logged.count("the tokens can be read again") == 1, daemon.logged
+    daemon.stop()
+
+
+def metric(d, name):
+    return float(re.search(r"^%s (\S+)$" % name, d.get("/metrics").body.decode(), re.M).group(1))
+
+
+def test_reload_bounds_the_pool_and_waits_are_measured(daemon):
+    daemon.config = {"limits": {"running": 4}}
+    daemon.start()
+    daemon.run("warm")
+    (daemon.place / "brigd.yaml").write_text(json.dumps({"limits": {"running": 1}}))
+    daemon.proc.send_signal(signal.SIGHUP)
+    until(lambda: daemon.get("/capabilities").json["running_max"] == 1, "the new settings")
+    count, waited = metric(daemon, "brig_claim_seconds_count"), metric(daemon, "brig_claim_seconds_sum")
+    jobs = [daemon.submit("sleep 1", "shell") for _ in range(3)]
+    daemon.reach(jobs[0], "running")
+    assert [daemon.status(j)["state"] for j in jobs[1:]] == ["queued", "queued"]
+    for job in jobs:
+        daemon.result(job)
+    assert metric(daemon, "brig_claim_seconds_count") == count + 3
+    assert metric(daemon, "brig_claim_seconds_sum") > waited + 2.5
+    assert metric(daemon, "brig_queue_seconds_sum") > 2.5
     daemon.stop()
