@@ -2,6 +2,7 @@
 """What brigd keeps when its surroundings are odd: another pid namespace, an unreaped predecessor, a
 full disk, a stranger that holds the record, executions that come out of order.
 """
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -171,12 +172,13 @@ def test_end_that_met_a_full_disk_is_recorded_later(small_disk):
     d = small_disk.start()
     d.run("warm")
     job = d.submit("sleep 2; echo end", "shell")
-    plain = threading.Thread(target=d.execute, args=("sleep 2", "shell"))
-    plain.start()
-    d.reach(job, "running")
-    fill(d.state / "ballast")
-    told = d.result(job)
-    plain.join()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        plain = pool.submit(d.execute, "sleep 2", "shell")
+        d.reach(job, "running")
+        until(lambda: d.get("/pool").json["shapes"][0]["running"] == 2, "the other")
+        fill(d.state / "ballast")
+        told = d.result(job)
+        assert plain.result()["state"] == "finished"
     assert told["state"] == "finished" and told["error"]["cause"].startswith("record: ")
     d.post("/execute", d.request("echo no", "shell")).refused(503, "unavailable")
     assert d.logged.count("record: ") == 1, d.logged
@@ -286,13 +288,14 @@ def test_list_has_what_was_overtaken_while_it_was_read(daemon, path):
         reply = daemon.post(path, body).expect((200, 202))
         made.add(reply.json["execution_id"])
 
-    for _ in range(3):
-        threads = [threading.Thread(target=post, args=(large,)) for _ in range(2)]
-        for t in threads:
-            t.start()
-        while any(t.is_alive() for t in threads):
-            post(daemon.request("true", "shell"))
-            time.sleep(0.02)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for _ in range(3):
+            posts = [pool.submit(post, large) for _ in range(2)]
+            while not all(p.done() for p in posts):
+                post(daemon.request("true", "shell"))
+                time.sleep(0.02)
+            for p in posts:
+                p.result()
     for limit in (3, 1000):
         ids = listed(daemon, limit)
         assert len(ids) == len(set(ids)) and made <= set(ids), made - set(ids)
