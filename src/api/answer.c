@@ -108,7 +108,7 @@ void error_to_json(const struct err *err, bool hide, struct buf *out)
 	buf_puts(out, "}}");
 }
 
-static const char *rejection(enum err_code code)
+static const char *rejection(const struct api *api, enum err_code code)
 {
 	switch (code) {
 	case ERR_UNAUTHORIZED:
@@ -117,7 +117,7 @@ static const char *rejection(enum err_code code)
 	case ERR_BUSY:
 		return "busy";
 	case ERR_UNAVAILABLE:
-		return "draining";
+		return api->draining ? "draining" : "busy";
 	case ERR_INVALID:
 	case ERR_LIMIT:
 	case ERR_METHOD:
@@ -143,7 +143,7 @@ static void answer_problem(struct call *c, const struct err *err, const struct h
 {
 	struct buf b = BUF_INIT(ERROR_MAX);
 	bool ours = err->code == ERR_INTERNAL || err->code == ERR_IO || err->code == ERR_SETUP;
-	const char *why = rejection(err->code);
+	const char *why = rejection(c->api, err->code);
 
 	if (ours && c->api->config.observer.log)
 		c->api->config.observer.log(c->api->config.observer.data, err->msg);
@@ -158,11 +158,14 @@ void answer_err(struct call *c, const struct err *err)
 	struct err e = *err;
 	struct http_header allow = { "Allow", c->match.allow };
 	static const struct http_header how = { "WWW-Authenticate", "Bearer realm=\"brig\"" };
+	static const struct http_header later = { "Retry-After", "1" };
 
 	if (e.code == ERR_NONE)
 		(void)err_set(&e, ERR_INTERNAL, 0, "an error without a name");
 	if (e.code == ERR_METHOD && *c->match.allow)
 		answer_problem(c, &e, &allow, 1);
+	else if (e.code == ERR_UNAVAILABLE)
+		answer_problem(c, &e, &later, 1);
 	else
 		answer_problem(c, &e, &how, e.code == ERR_UNAUTHORIZED);
 }

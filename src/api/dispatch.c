@@ -54,8 +54,12 @@ static void refresh_tokens(struct api *api)
 	if (clock_ms() - api->tokens_ms < TOKENS_MS)
 		return;
 	api->tokens_ms = clock_ms();
-	if (tokens_refresh(api->tokens, &err) < 0 && api->config.observer.log)
-		api->config.observer.log(api->config.observer.data, err.msg);
+	(void)tokens_refresh(api->tokens, &err);
+	if (streq(err.msg, api->tokens_error) || !api->config.observer.log)
+		return; /* it is the same for every request: once is enough */
+	(void)snprintf(api->tokens_error, sizeof(api->tokens_error), "%s", err.msg);
+	api->config.observer.log(api->config.observer.data,
+	                         *err.msg ? err.msg : "the tokens can be read again");
 }
 
 static bool refuse_token(struct call *c)
@@ -247,20 +251,32 @@ static void begin(void *data, struct http_request *r)
 		(void)check_body(c);
 }
 
+static bool has_bytes(struct call *c, size_t n)
+{
+	uint32_t retry = 0;
+	int r = quota_take_bytes(c->api->quotas, &c->who, n, clock_ms(), &retry);
+
+	if (r == -EFBIG)
+		answer_error(c, ERR_LIMIT, "send less, or ask for a larger quota",
+		             "the body is larger than all bytes of a minute's quota");
+	else if (r < 0)
+		answer_busy(c, retry, "more bytes than the quota permits");
+	return r >= 0;
+}
+
 static void whole(void *data, struct http_request *r)
 {
 	struct api *api = data;
 	struct call *c = http_data(r);
 	const struct route *route = c->match.route;
 	struct str body = http_body(r);
-	uint32_t retry = 0;
 	int ws = http_wants_ws(r);
 
 	c->start_ns = clock_ns();
 	if ((route->flags & ROUTE_BODY) && !body.n)
 		answer_error(c, ERR_INVALID, NULL, "a body is needed");
-	else if (quota_take_bytes(api->quotas, &c->who, body.n, clock_ms(), &retry) < 0)
-		answer_busy(c, retry, "more bytes than the quota permits");
+	else if (!has_bytes(c, body.n))
+		return;
 	else if (ws < 0)
 		answer_error(c, ERR_INVALID, NULL, "the WebSocket handshake is wrong");
 	else if (ws > 0 && !(route->flags & (ROUTE_WS | ROUTE_ONLY_WS)))

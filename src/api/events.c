@@ -118,7 +118,7 @@ static int on_new_row(void *data, const struct ledger_row *row)
 	api->tail_seq = row->seq;
 	for (struct listener *l = api->listeners; l; l = next) {
 		next = l->next;
-		if (l->live)
+		if (l->live && l->seq < row->seq) /* what it read itself may be ahead of the tail */
 			(void)tell(l, row, &shown);
 	}
 	blob_unref(shown.sse);

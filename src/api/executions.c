@@ -79,7 +79,6 @@ struct execution *ex_new(struct api *api, const char *caller, const char *quota_
 	ex->arena = ARENA_INIT(REQUEST_ARENA_MAX);
 	(void)snprintf(ex->caller, sizeof(ex->caller), "%s", caller);
 	(void)snprintf(ex->quota_key, sizeof(ex->quota_key), "%s", quota_key);
-	ex->created_us = real_us();
 	ex->job->caller = ex->caller;
 	ex->job->done = on_done;
 	ex->job->data = ex;
@@ -103,10 +102,21 @@ void ex_discard(struct execution *ex)
 	free(ex);
 }
 
+/*
+ * Where it is linked, not where it was read, and no two alike: the list is by time, and whoever
+ * reads it goes on at one. One that is resumed has its old time; those come in order.
+ */
+static void set_time(struct api *api, struct execution *ex)
+{
+	ex->created_us = MAX2(ex->created_us ? ex->created_us : real_us(), api->ex.last_us + 1);
+	api->ex.last_us = ex->job->created_us = ex->created_us;
+}
+
 static void link_new(struct api *api, struct execution *ex)
 {
 	unsigned h = hash_of(ex->id);
 
+	set_time(api, ex);
 	ex->next_hash = api->ex.hash[h];
 	api->ex.hash[h] = ex;
 	ex->older = api->ex.newest;
@@ -242,6 +252,24 @@ static void tell_waiters(struct execution *ex)
 		answer_result(c, ex); /* unlinks it */
 }
 
+static bool is_recorded(const struct job *job)
+{
+	return !str_has_prefix(job->result.error.msg, "record: ");
+}
+
+/* Once, not for each: a full disk is full for all. */
+static void note_record(struct api *api, const struct job *job)
+{
+	bool fails = !is_recorded(job);
+
+	if (fails == api->record_fails || !api->config.observer.log)
+		return;
+	api->record_fails = fails;
+	api->config.observer.log(api->config.observer.data,
+	                         fails ? job->result.error.msg
+	                               : "record: executions are recorded again");
+}
+
 static void on_done(void *data, struct job *job)
 {
 	struct execution *ex = data;
@@ -249,10 +277,10 @@ static void on_done(void *data, struct job *job)
 
 	ex->result = result_shared(api, job);
 	ex->end = job->result.state;
-	ex->unrecorded = job->result.state == RUN_SETUP_FAILED &&
-	                 str_has_prefix(job->result.error.msg, "record: ");
+	ex->unrecorded = job->result.state == RUN_SETUP_FAILED && !is_recorded(job);
 	memcpy(ex->approval, job->result.approval_id, sizeof(ex->approval));
 	metric_job(api->metrics, job);
+	note_record(api, job);
 	if (api->config.observer.ended)
 		api->config.observer.ended(api->config.observer.data, job, ex->traceparent);
 	keep_output(ex, 0, &job->result.out, job->result.out_dropped);
@@ -320,6 +348,8 @@ const char *ex_state(const struct execution *ex)
 {
 	if (!ex->job)
 		return run_state_name(ex->end);
+	if (job_is_final(ex->job))
+		return "running"; /* until its end is recorded */
 	if (ex->job->state == JOB_RUNNING)
 		return ex->job->call && pool_is_queued(ex->job->call) ? "queued" : "running";
 	return ex->job->state == JOB_WAITING ? "waiting" : "received";
@@ -380,7 +410,9 @@ void answer_result(struct call *c, struct execution *ex)
 
 	ex_unwait(c);
 	if (ex->unrecorded) {
-		answer_error(c, ERR_UNAVAILABLE, "see to the disk of the state directory",
+		answer_error(c, ERR_UNAVAILABLE,
+		             "try again; if it lasts, see to the disk of the state directory and "
+		             "who holds its ledger.db",
 		             "the record cannot be written; nothing ran");
 		return;
 	}

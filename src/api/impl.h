@@ -132,6 +132,7 @@ struct execution {
 struct executions {
 	struct execution *hash[HASH_SIZE];
 	struct execution *newest, *oldest;
+	uint64_t last_us; /* created_us of the newest there was */
 	unsigned n_live, n_waiting, n_over;
 	size_t bytes;         /* of those that are over */
 	size_t waiting_bytes; /* of requests that wait for a person; now and then too many */
@@ -145,6 +146,7 @@ struct api {
 	enum language shapes[POOL_SHAPES_MAX];
 	size_t n_shapes;
 	struct tokens *tokens;
+	char tokens_error[sizeof(((struct err *)0)->msg)]; /* as the log has it; "": none */
 	struct quotas *quotas;
 	struct metrics *metrics;
 	struct executions ex;
@@ -155,6 +157,7 @@ struct api {
 	uint64_t tail_seq, tail_ms; /* the last row that was told, and when it was looked for */
 	bool moved;                 /* rows were written since */
 	bool draining;
+	bool record_fails; /* the log has been told */
 	struct work *works;
 	size_t parsing;                        /* bytes of requests that threads read */
 	unsigned n_works, n_watchers, n_timed; /* calls that wait until a time */

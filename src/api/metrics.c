@@ -100,7 +100,9 @@ static void count_steps(struct metrics *m, const struct job *job)
 	observe_step(m, METRIC_DECIDE, at[JOB_ANALYSED], at[JOB_DECIDED]);
 	observe_step(m, METRIC_CONFIRM, at[JOB_DECIDED], confirmed);
 	observe_step(m, METRIC_ROUTE, at[JOB_CONFIRMED], at[JOB_ROUTED]);
-	observe_step(m, METRIC_QUEUE, at[JOB_RECEIVED], at[JOB_RUNNING]);
+	if (job->claim_ns)
+		observe_step(m, METRIC_CLAIM, at[JOB_RUNNING], job->claim_ns);
+	observe_step(m, METRIC_QUEUE, at[JOB_RECEIVED], MAX2(at[JOB_RUNNING], job->claim_ns));
 	observe_step(m, METRIC_TOTAL, at[JOB_RECEIVED], over);
 	if (job->state == JOB_FINISHED)
 		metric_observe(m, METRIC_EXEC, job->result.usage.wall_ms * 1000000u);

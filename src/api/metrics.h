@@ -11,8 +11,8 @@
 /* clang-format off */
 #define METRIC_HISTOGRAMS(X)                                                                       \
 	X(HTTP,    "brig_http_request_seconds",   "From the whole request to its answer, streams left out") \
-	X(QUEUE,   "brig_queue_seconds",          "From received to the start of the execution") \
-	X(CLAIM,   "brig_claim_seconds",          "Waiting for a box") \
+	X(QUEUE,   "brig_queue_seconds",          "From received until it has a box") \
+	X(CLAIM,   "brig_claim_seconds",          "Waiting for a box, without what came before") \
 	X(EXEC,    "brig_execution_seconds",      "The code's own wall time") \
 	X(TOTAL,   "brig_run_seconds",            "From received to the result") \
 	X(ANALYSE, "brig_step_analyse_seconds",   "The step: risk") \

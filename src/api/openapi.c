@@ -106,7 +106,7 @@ static void put_error(struct buf *out, unsigned status, const char *name, const 
 		         "\"headers\":{\"WWW-Authenticate\":" HEADER_REF "WWW-Authenticate\"}},");
 	if (status == 405)
 		buf_puts(out, "\"headers\":{\"Allow\":" HEADER_REF "Allow\"}},");
-	if (status == 429)
+	if (status == 429 || status == 503)
 		buf_puts(out, "\"headers\":{\"Retry-After\":" HEADER_REF "Retry-After\"}},");
 	buf_puts(out, "\"content\":{\"application/json\":{\"schema\":" SCHEMA_REF "Error\"}}}}");
 }

@@ -53,6 +53,7 @@ static bool take_key(struct call *c, struct execution *ex)
 
 struct kept_answer {
 	struct call *call;
+	uint32_t scopes; /* with which others' are the caller's, too */
 	struct buf out;
 	bool done, own;
 };
@@ -76,15 +77,16 @@ static void put_unknown(const struct kept *k, struct buf *out)
 	result_done(&res);
 }
 
+static const char *kept_state(const struct kept *k)
+{
+	return *k->state ? k->state : *k->approval ? "waiting" : "received";
+}
+
 static void put_kept_status(const struct kept *k, struct buf *out)
 {
 	buf_printf(out,
 	           "{\"execution_id\":\"%s\",\"state\":\"%s\",\"done\":%s,\"language\":\"%s\",",
-	           k->id,
-	           *k->state      ? k->state
-	           : *k->approval ? "waiting"
-	                          : "received",
-	           *k->state ? "true" : "false", k->language);
+	           k->id, kept_state(k), *k->state ? "true" : "false", k->language);
 	buf_puts(out, "\"caller\":");
 	json_put_cstr(out, k->caller);
 	buf_puts(out, ",\"created\":");
@@ -103,7 +105,7 @@ static int read_kept(void *data, const struct kept *k)
 {
 	struct kept_answer *a = data;
 
-	a->own = call_may(a->call, SCOPE_READ) || streq(k->caller, a->call->who.actor);
+	a->own = call_may(a->call, a->scopes) || streq(k->caller, a->call->who.actor);
 	a->done = *k->state != '\0';
 	if (a->done && k->result.n)
 		buf_put(&a->out, k->result.p, k->result.n);
@@ -115,9 +117,9 @@ static int read_kept(void *data, const struct kept *k)
 }
 
 /* From before a restart, or forgotten here. */
-static void answer_kept(struct call *c, const char *id)
+static void answer_kept(struct call *c, const char *id, uint32_t scopes)
 {
-	struct kept_answer a = { .call = c, .out = BUF_INIT(JSON_ANSWER_MAX) };
+	struct kept_answer a = { .call = c, .scopes = scopes, .out = BUF_INIT(JSON_ANSWER_MAX) };
 	struct http_header h[] = { { "Brig-Execution-Id", id }, { "Brig-Replayed", "true" } };
 	struct err err = { 0 };
 	int r = kept_get(c->api->pl, id, read_kept, &a, &err);
@@ -166,7 +168,7 @@ static bool is_replay(struct call *c, struct execution *ex)
 	else if (first)
 		answer_or_wait(c, first);
 	else
-		answer_kept(c, id);
+		answer_kept(c, id, SCOPE_READ);
 	return true;
 }
 
@@ -327,7 +329,7 @@ void route_show(struct api *api, struct call *c)
 	if (!query_u64(c, "wait", WAIT_MS_MAX, &wait_ms))
 		return;
 	if (!ex) {
-		answer_kept(c, c->match.args[0]);
+		answer_kept(c, c->match.args[0], SCOPE_READ);
 		return;
 	}
 	c->wants_result = true;
@@ -344,7 +346,7 @@ void route_cancel(struct api *api, struct call *c)
 		return;
 	}
 	if (!ex) { /* over, if it was ever there */
-		answer_kept(c, c->match.args[0]);
+		answer_kept(c, c->match.args[0], SCOPE_ADMIN);
 		return;
 	}
 	if (ex->job)
@@ -397,7 +399,7 @@ static int list_kept(void *data, const struct kept *k)
 	list_newer(l, k->time_us);
 	if (l->n >= l->limit)
 		return 1;
-	if (!ex_find(l->call->api, k->id) && may_list(l, k->caller, k->state)) {
+	if (!ex_find(l->call->api, k->id) && may_list(l, k->caller, kept_state(k))) {
 		put_separator(l, k->time_us);
 		put_kept_status(k, &l->out);
 	}

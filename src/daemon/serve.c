@@ -14,6 +14,7 @@
 #include "daemon/log.h"
 #include "daemon/notify.h"
 #include "sys/cgroup.h"
+#include "sys/owner.h"
 
 #define SLOW_TICK_MS  250
 #define SWEEP_MS      30000
@@ -48,13 +49,17 @@ static int need_boxes(void *data, const struct request *req, struct err *err)
 	return 0;
 }
 
+/* Whoever is accepted waits for a box, so all have room there. */
+static void bound_pool(struct brigd *d)
+{
+	const struct daemon_config *c = &d->config;
+
+	pool_bound(d->executor.pool, c->running_max, c->queue_max + c->running_max, c->acquire_ms);
+}
+
 static int open_pool(struct brigd *d, struct err *err)
 {
-	const struct pool_config config = { .queue_max =
-		                                    d->config.queue_max + d->config.running_max,
-		                            .running_max = d->config.running_max,
-		                            .acquire_ms = d->config.acquire_ms };
-
+	const struct pool_config config = { 0 };
 	int r;
 
 	d->languages = 0;
@@ -62,6 +67,7 @@ static int open_pool(struct brigd *d, struct err *err)
 	r = pool_open(&config, &d->executor.pool, err);
 	if (r < 0)
 		return r;
+	bound_pool(d);
 	return pool_threads(d->executor.pool, AFTER_THREADS, err);
 }
 
@@ -185,6 +191,7 @@ static int open_flow(struct brigd *d, struct err *err)
 {
 	struct pipeline_config config = { .state_dir = d->state_dir,
 		                          .policy = d->config.policy,
+		                          .stays = true,
 		                          .executors = { &d->executor.base },
 		                          .n_executors = 1 };
 	const char *confirm = d->config.confirm ? d->config.confirm : "ask";
@@ -348,6 +355,7 @@ static void reload(struct brigd *d)
 		d->config = fresh;
 		api_settings(d, &settings);
 		api_reload(d->api, &settings);
+		bound_pool(d);
 		log_open(fresh.log_format, fresh.log_level);
 		if (d->reloaded)
 			config_done(&old);
@@ -413,6 +421,7 @@ int brigd_open(struct brigd *d, struct err *err)
 		r = lock_state_dir(d->state_dir, &d->lock, err);
 	if (r < 0)
 		return r;
+	owner_is_daemon();
 	api_settings(d, &settings);
 	r = api_open(&settings, &d->api, err);
 	if (r >= 0)
@@ -474,6 +483,7 @@ void brigd_close(struct brigd *d)
 	otlp_close(d->otlp);
 	hooks_close(d->hooks);
 	sender_close(d->sender);
+	pipeline_last_try(d->pl);
 	api_close(d->api);
 	pipeline_close(d->pl);
 	if (d->loop.data) {

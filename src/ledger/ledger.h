@@ -78,6 +78,11 @@ int ledger_open(const char *dir, struct ledger **ret, struct err *err);
 void ledger_close(struct ledger *l);
 const char *ledger_dir(const struct ledger *l);
 
+/*
+ * How long a statement waits for another process, 5 s unless told. Whoever is told less must not be
+ * held up: after a wait in vain the next ones do not wait at all for a while.
+ */
+void ledger_set_patience(struct ledger *l, unsigned ms);
 /* Starts the group when there is none; then the connection holds the write lock until commit. When
  * the newest rows are gone (power was lost, or somebody cut them off), a row that says so comes
  * first. Any failure of these four ends the group: nothing of it remains. */

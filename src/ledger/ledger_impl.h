@@ -49,7 +49,8 @@ struct ledger {
 	int dir_fd, head_fd;
 	uint8_t key[KEY_SIZE];
 	uint8_t head[HEAD_SIZE]; /* as last read and found right */
-	uint64_t busy_since_ms;
+	uint64_t busy_since_ms, gave_up_ms;
+	unsigned patience_ms;
 	unsigned commits; /* up to LEDGER_STAYS */
 
 	/* of the group */

@@ -18,6 +18,7 @@
 
 #define BUSY_FIRST_NS 50000
 #define BUSY_LAST_NS  5000000
+#define BUSY_REST     4               /* times its patience, whoever waited in vain does not wait */
 #define VALUE_MAX     (16 * (int)MIB) /* of one row, tables of other modules included */
 
 const struct schema_part ledger_schema[] = {
@@ -51,8 +52,8 @@ static const char *const stmt_sql[STMT_COUNT] = {
 
 static int busy_error(struct err *err, const char *what)
 {
-	int r = err_set(err, ERR_LIMIT, EBUSY, "%s: another process has held the ledger for %d s",
-	                what, LEDGER_BUSY_MS / 1000);
+	int r = err_set(err, ERR_UNAVAILABLE, EBUSY,
+	                "%s: another process has held the ledger for too long", what);
 
 	return err_remedy(err, r, "try again; \"fuser\" on ledger.db names who holds it");
 }
@@ -183,11 +184,16 @@ static int wait_busy(void *data, int count)
 {
 	struct timespec pause = { .tv_nsec = BUSY_FIRST_NS };
 	struct ledger *l = data;
+	uint64_t now = clock_ms();
 
-	if (count == 0)
-		l->busy_since_ms = clock_ms();
-	else if (clock_ms() - l->busy_since_ms >= LEDGER_BUSY_MS)
+	if (l->patience_ms < LEDGER_BUSY_MS && now - l->gave_up_ms < BUSY_REST * l->patience_ms)
 		return 0;
+	if (count == 0)
+		l->busy_since_ms = now;
+	else if (now - l->busy_since_ms >= l->patience_ms) {
+		l->gave_up_ms = now;
+		return 0;
+	}
 	pause.tv_nsec = MIN2(pause.tv_nsec << MIN2(count, 10), BUSY_LAST_NS);
 	(void)nanosleep(&pause, NULL);
 	return 1;
@@ -270,6 +276,7 @@ int ledger_open(const char *dir, struct ledger **ret, struct err *err)
 	if (!l)
 		return err_set(err, ERR_INTERNAL, ENOMEM, "ledger");
 	l->dir_fd = l->head_fd = FD_NONE;
+	l->patience_ms = LEDGER_BUSY_MS;
 	l->dir = malloc(strlen(dir) + 1);
 	if (!l->dir)
 		/* cppcheck-suppress memleak */
@@ -301,6 +308,11 @@ void ledger_close(struct ledger *l)
 	explicit_bzero(l->key, sizeof(l->key));
 	free(l->dir);
 	free(l);
+}
+
+void ledger_set_patience(struct ledger *l, unsigned ms)
+{
+	l->patience_ms = ms;
 }
 
 const char *ledger_dir(const struct ledger *l)

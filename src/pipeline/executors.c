@@ -73,6 +73,7 @@ static int pool_start(struct executor *base, struct job *job, struct err *err)
 	if (r < 0)
 		return r;
 	pool_fetch(job->call, job->io.fetch, job->io.n_fetch);
+	pool_note_claim(job->call, &job->claim_ns);
 	if (job->listen)
 		pool_listen(job->call, job->listen, job->listen_data);
 	return 0;

@@ -19,12 +19,15 @@ struct pipeline {
 	struct policy *policies[PIPELINE_POLICIES_MAX];
 	size_t n_policies;
 	char caller[ACTOR_SIZE], owner[OWNER_SIZE];
-	int bell;                                    /* FD_NONE until a job waits */
-	int epoll;                                   /* bell and channels */
-	struct job_list to_run;                      /* RUNNING is recorded, not committed */
-	struct job_list held;                        /* WAITING */
-	struct job_list asking;                      /* WAITING, not committed, nobody told */
-	struct job_list over;                        /* final, not committed */
+	int bell;               /* FD_NONE until a job waits */
+	int epoll;              /* bell and channels */
+	struct job_list to_run; /* RUNNING is recorded, not committed */
+	struct job_list held;   /* WAITING */
+	struct job_list asking; /* WAITING, not committed, nobody told */
+	struct job_list over;   /* final, not committed */
+	struct job_list late;   /* final, could not be committed */
+	size_t late_bytes, late_untold;
+	uint64_t late_ms;                            /* when those were last tried */
 	uint64_t looked_ms;                          /* when the held jobs were last looked at */
 	struct sqlite3_stmt *add_open, *remove_open; /* of recover.c */
 	struct sqlite3_stmt *kept_find, *kept_insert, *kept_update; /* of kept.c */
@@ -41,6 +44,7 @@ static inline const char *job_caller(const struct pipeline *pl, const struct job
 /* What the caller sees of a job that ended in this state without having run. */
 enum run_state job_unrun_state(enum job_state s);
 
+bool job_is_kept(const struct job *job);
 void job_list_init(struct job_list *l);
 void job_list_add(struct job_list *l, struct job *job);
 struct job *job_list_take(struct job_list *l);
@@ -58,6 +62,15 @@ int step_answered(struct pipeline *pl, struct job *job);
 /* open.c: the watch on answers, made for the first question. */
 int pipeline_need_bell(struct pipeline *pl, struct err *err);
 
+/* pipeline.c: its rows cannot be written, and its caller is told so. */
+void job_lose(struct pipeline *pl, struct job *job, const struct err *err);
+/* late.c: what the record says of it comes later, if it says anything yet. */
+void late_add(struct pipeline *pl, struct job *job);
+/* The same, and the caller waits for it; false: not for this error. */
+bool late_hold(struct pipeline *pl, struct job *job, const struct err *err);
+void late_turn(struct pipeline *pl);
+void late_done(struct pipeline *pl);
+
 /* record.c: one row per move, before it happens. */
 int job_record(struct pipeline *pl, struct job *job, enum job_state next, struct err *err);
 /* recover.c: jobs that are neither over nor alive. */
@@ -74,6 +87,8 @@ int kept_wait(struct pipeline *pl, struct job *job, struct err *err);
 bool kept_can_resume(struct pipeline *pl, const char *id);
 int kept_recover(struct pipeline *pl, struct err *err);
 int kept_add(struct pipeline *pl, struct job *job, struct err *err);
+/* The result as it is kept; NULL: it is not, or no memory. */
+const struct buf *kept_text(struct job *job, enum job_state state, struct buf *small);
 int kept_end(struct pipeline *pl, struct job *job, enum job_state state, struct err *err);
 /* What a dead process left without an end gets this one. */
 int kept_end_orphan(struct pipeline *pl, const char *id, const char *state, struct err *err);

@@ -81,11 +81,6 @@ void kept_done(struct pipeline *pl)
 	(void)sqlite3_finalize(pl->kept_update);
 }
 
-static bool is_kept(const struct job *job)
-{
-	return job->keep || job->request.idempotency_key;
-}
-
 static int find_key(struct pipeline *pl, const char *caller, const char *key,
                     const uint8_t digest[SHA256_SIZE], char ret_id[EXECUTION_ID_SIZE],
                     struct err *err)
@@ -168,7 +163,7 @@ int kept_add(struct pipeline *pl, struct job *job, struct err *err)
 	sqlite3_stmt *s;
 	int r;
 
-	if (!is_kept(job) || job->code.len) /* edited code: the row is there */
+	if (!job_is_kept(job) || job->code.len) /* edited code: the row is there */
 		return 0;
 	r = prepare(pl,
 	            "INSERT INTO kept(id, caller, key, digest, language, session, state, time_us, "
@@ -184,7 +179,8 @@ int kept_add(struct pipeline *pl, struct job *job, struct err *err)
 	(void)sqlite3_bind_blob(s, 4, digest, sizeof(digest), SQLITE_STATIC);
 	bind_text(s, 5, language_name(req->language));
 	bind_text(s, 6, req->session_id);
-	(void)sqlite3_bind_int64(s, 7, (sqlite3_int64)now_us());
+	(void)sqlite3_bind_int64(s, 7,
+	                         (sqlite3_int64)(job->created_us ? job->created_us : now_us()));
 	bind_text(s, 8, pl->owner);
 	return step_once(pl, s, err);
 }
@@ -194,7 +190,7 @@ int kept_wait(struct pipeline *pl, struct job *job, struct err *err)
 	CLEANUP_STMT sqlite3_stmt *s = NULL;
 	int r;
 
-	if (!is_kept(job) || !job->body.p)
+	if (!job_is_kept(job) || !job->body.p)
 		return 0;
 	r = prepare(pl, "UPDATE kept SET approval = ?2, body = ?3, owner = ?4 WHERE id = ?1", &s,
 	            err);
@@ -232,21 +228,28 @@ static int write_result(struct job *job, enum job_state state, struct buf *small
 	return write_small(job, small);
 }
 
+const struct buf *kept_text(struct job *job, enum job_state state, struct buf *small)
+{
+	if (!job_is_kept(job))
+		return NULL;
+	if (state != JOB_FINISHED)
+		job->result.state = job_unrun_state(state);
+	if (!job->written && write_result(job, state, small) < 0)
+		return NULL;
+	return small->len ? small : &job->json;
+}
+
 int kept_end(struct pipeline *pl, struct job *job, enum job_state state, struct err *err)
 {
 	CLEANUP_BUF struct buf small = BUF_INIT(KEPT_REST_MAX);
-	const struct buf *kept;
+	const struct buf *kept = kept_text(job, state, &small);
 	sqlite3_stmt *s;
 	int r;
 
-	if (!is_kept(job))
+	if (!job_is_kept(job))
 		return 0;
-	if (state != JOB_FINISHED)
-		job->result.state = job_unrun_state(state);
-	r = write_result(job, state, &small);
-	if (r < 0)
-		return err_set(err, ERR_INTERNAL, -r, "the result");
-	kept = small.len ? &small : &job->json;
+	if (!kept)
+		return err_set(err, ERR_INTERNAL, ENOMEM, "the result");
 	r = prepare(pl,
 	            "UPDATE kept SET state = ?2, result = ?3, body = NULL, approval = '' "
 	            "WHERE id = ?1",

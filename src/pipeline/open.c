@@ -44,7 +44,11 @@ static int open_record(struct pipeline *pl, struct err *err)
 	if (r >= 0)
 		r = ledger_open(pl->config.state_dir ? pl->config.state_dir : dir, &pl->ledger,
 		                err);
-	return r < 0 ? r : pipeline_recover(pl, err);
+	if (r >= 0)
+		r = pipeline_recover(pl, err);
+	if (r >= 0 && pl->config.stays)
+		ledger_set_patience(pl->ledger, PIPELINE_PATIENCE_MS);
+	return r;
 }
 
 static int add_fd(struct pipeline *pl, int fd, struct err *err)
@@ -95,6 +99,7 @@ int pipeline_open(const struct pipeline_config *config, struct pipeline **ret, s
 	job_list_init(&pl->held);
 	job_list_init(&pl->asking);
 	job_list_init(&pl->over);
+	job_list_init(&pl->late);
 	if (config->caller)
 		(void)snprintf(pl->caller, sizeof(pl->caller), "%s", config->caller);
 	else
@@ -123,6 +128,7 @@ void pipeline_close(struct pipeline *pl)
 	for (size_t i = 0; i < pl->n_policies; i++)
 		policy_free(pl->policies[i]);
 	risk_close(pl->risk);
+	late_done(pl);
 	pipeline_recover_done(pl);
 	kept_done(pl);
 	ledger_close(pl->ledger);

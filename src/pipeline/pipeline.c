@@ -68,42 +68,6 @@ bool job_is_final(const struct job *job)
 	return job->state != JOB_NONE && states[job->state].next == 0;
 }
 
-void job_list_init(struct job_list *l)
-{
-	*l = (struct job_list){ .tail = &l->head };
-}
-
-void job_list_add(struct job_list *l, struct job *job)
-{
-	job->next = NULL;
-	*l->tail = job;
-	l->tail = &job->next;
-	l->n++;
-}
-
-void job_list_remove(struct job_list *l, struct job *job)
-{
-	for (struct job **at = &l->head; *at; at = &(*at)->next) {
-		if (*at != job)
-			continue;
-		*at = job->next;
-		if (l->tail == &job->next)
-			l->tail = at;
-		job->next = NULL;
-		l->n--;
-		return;
-	}
-}
-
-struct job *job_list_take(struct job_list *l)
-{
-	struct job *job = l->head;
-
-	if (job)
-		job_list_remove(l, job);
-	return job;
-}
-
 /* Recorded, then moved. A job whose move cannot be recorded fails without a record. */
 static int job_move(struct pipeline *pl, struct job *job, enum job_state next)
 {
@@ -183,22 +147,6 @@ static void job_advance(struct pipeline *pl, struct job *job)
 		job_over(pl, job);
 }
 
-void job_init(struct job *job)
-{
-	memset(job, 0, sizeof(*job));
-	request_init(&job->request);
-	result_init(&job->result);
-	job->io = (struct jail_io){ .cancel_fd = FD_NONE };
-	job->code = BUF_INIT(REQUEST_CODE_MAX);
-}
-
-void job_free_fields(struct job *job)
-{
-	result_done(&job->result);
-	buf_done(&job->code);
-	buf_done(&job->json);
-}
-
 void pipeline_submit(struct pipeline *pl, struct job *job)
 {
 	int r = *job->id ? 0 : execution_id_new(job->id);
@@ -240,7 +188,7 @@ static int commit(struct pipeline *pl, struct err *err)
 	return r;
 }
 
-static void lose(struct job *job, const struct err *err)
+void job_lose(struct pipeline *pl, struct job *job, const struct err *err)
 {
 	struct err why = *err;
 
@@ -249,21 +197,39 @@ static void lose(struct job *job, const struct err *err)
 	if (job->state != JOB_FINISHED) {
 		job->state = JOB_FAILED;
 		job->result.state = RUN_SETUP_FAILED;
+		job->result.error = why;
 	}
+	late_add(pl, job);
 	job->result.error = why;
 	buf_done(&job->json); /* it tells another story */
 }
 
 static void lose_all(struct pipeline *pl, const struct err *err)
 {
-	struct job *job;
+	struct job_list over = pl->over;
+	struct job *job, *next;
 
+	job_list_init(&pl->over);
 	while ((job = job_list_take(&pl->to_run)) || (job = job_list_take(&pl->asking))) {
-		lose(job, err);
+		job_lose(pl, job, err);
 		job_list_add(&pl->over, job);
 	}
-	for (job = pl->over.head; job; job = job->next)
-		lose(job, err);
+	for (job = over.head; job; job = next) {
+		next = job->next;
+		if (late_hold(pl, job, err))
+			continue;
+		job_lose(pl, job, err);
+		job_list_add(&pl->over, job);
+	}
+}
+
+/* The rows of these are there: what becomes of them has to follow. */
+static void note_recorded(struct pipeline *pl)
+{
+	for (struct job *job = pl->to_run.head; job; job = job->next)
+		job->recorded = JOB_RUNNING;
+	for (struct job *job = pl->asking.head; job; job = job->next)
+		job->recorded = JOB_WAITING;
 }
 
 /*
@@ -303,10 +269,8 @@ void pipeline_ended(struct pipeline *pl, struct job *job)
 	enum job_state next = job->result.state == RUN_SETUP_FAILED ? JOB_FAILED : JOB_FINISHED;
 	struct err ours = { 0 };
 
-	if (job_record(pl, job, next, &ours) < 0) {
+	if (job_record(pl, job, next, &ours) < 0)
 		pl->broken = ours;
-		job->result.error = ours;
-	}
 	job->state = next;
 	job->step_ns[next] = clock_ns();
 	job_list_add(&pl->over, job);
@@ -325,12 +289,30 @@ static void tell_channels(struct pipeline *pl, struct job *job)
 	job->result.error = (struct err){ 0 };
 }
 
-static void settle(struct pipeline *pl, struct job *job)
+/* Its answer can be written down? Somebody may hold the ledger for a moment. */
+static bool can_settle(struct pipeline *pl, struct job *job, int r)
+{
+	struct err err = { 0 };
+
+	if (r < 0)
+		err = job->result.error;
+	else
+		(void)ledger_begin(pl->ledger, &err);
+	if (err.code != ERR_UNAVAILABLE)
+		return true;
+	job->result.error = (struct err){ 0 };
+	return false;
+}
+
+/* False: it has to wait, as all others have. */
+static bool settle(struct pipeline *pl, struct job *job)
 {
 	int r = job->cancelled ? JOB_CANCELLED : take_step(pl, job, step_answered);
 
 	if (r == JOB_WAITING)
-		return;
+		return true;
+	if (!can_settle(pl, job, r))
+		return false;
 	job_list_remove(&pl->held, job);
 	for (size_t i = 0; i < pl->config.n_channels; i++)
 		pl->config.channels[i]->ops->settled(pl->config.channels[i], &job->approval);
@@ -340,6 +322,7 @@ static void settle(struct pipeline *pl, struct job *job)
 		job_fail(pl, job);
 	else
 		job_advance(pl, job);
+	return true;
 }
 
 static void look_at_held(struct pipeline *pl)
@@ -355,7 +338,8 @@ static void look_at_held(struct pipeline *pl)
 		(void)pl->config.channels[i]->ops->turn(pl->config.channels[i], pl->ledger, NULL);
 	for (struct job *job = pl->held.head, *next; job; job = next) {
 		next = job->next;
-		settle(pl, job);
+		if (!settle(pl, job))
+			break;
 	}
 }
 
@@ -370,6 +354,8 @@ static bool flush(struct pipeline *pl)
 	if (!pipeline_is_busy(pl))
 		return false;
 	r = commit(pl, &err);
+	if (r >= 0 || r == LEDGER_UNSYNCED)
+		note_recorded(pl);
 	if (r == LEDGER_UNSYNCED)
 		r = take_back(pl, &err);
 	if (r < 0)
@@ -414,6 +400,9 @@ static void turn(struct pipeline *pl, int timeout_ms)
 	while (flush(pl))
 		;
 	look_at_held(pl);
+	while (flush(pl))
+		;
+	late_turn(pl);
 	while (flush(pl))
 		;
 	pl->busy = false;

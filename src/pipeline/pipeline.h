@@ -31,6 +31,7 @@
 #define PIPELINE_POLICIES_MAX  2
 #define PIPELINE_EXECUTORS_MAX 4
 #define PIPELINE_HELD_MAX      1024 /* jobs that wait for a person */
+#define PIPELINE_PATIENCE_MS   50   /* of a daemon, for a ledger that another process holds */
 
 enum job_state {
 	JOB_NONE = 0,
@@ -68,7 +69,8 @@ struct job {
 	const char *const *labels;
 	size_t n_labels;
 	struct str body; /* the request's text, for pipeline_resume(); p == NULL: it cannot be */
-	bool keep;       /* the result stays, see kept.h; so with an idempotency key */
+	uint64_t created_us; /* of the row that is kept; 0: when it is made */
+	bool keep;           /* the result stays, see kept.h; so with an idempotency key */
 
 	char id[EXECUTION_ID_SIZE];
 	enum job_state state;
@@ -89,7 +91,11 @@ struct job {
 	uint8_t out_digest[SHA256_SIZE], err_digest[SHA256_SIZE];
 	struct pool_call *call;
 	bool cancelled;
+	bool written;            /* json is what is kept of the result */
+	enum job_state recorded; /* RUNNING, WAITING: so says the record; NONE: nothing yet */
+	uint64_t tell_ms;        /* its end waits for the record, so long; 0: it does not */
 	uint64_t step_ns[JOB_STATE_COUNT]; /* when it entered the state; for the bench */
+	uint64_t claim_ns;                 /* when it got a box of a pool; 0: never */
 };
 
 /* What can carry out a job. All members are mandatory. */
@@ -136,6 +142,7 @@ extern const struct executor_ops executor_jail_ops, executor_pool_ops;
 
 struct pipeline_config {
 	const char *state_dir; /* NULL: ledger_default_dir() */
+	bool stays;            /* a daemon: nobody may hold it up, see PIPELINE_PATIENCE_MS */
 	bool no_record;        /* no ledger, so no approvals either: what needs one is denied */
 	const char *policy;    /* a built-in or a file; NULL: "permissive" */
 	/* A policy that holds whatever `policy` says; NULL: /etc/brig/policy.yaml when it exists.
@@ -154,6 +161,9 @@ struct pipeline_config {
 int pipeline_open(const struct pipeline_config *config, struct pipeline **ret, struct err *err);
 /* Jobs under way must be over; those that wait for a person are left waiting. */
 void pipeline_close(struct pipeline *pl);
+/* Before the callers go: whoever waits for the record is told, and ends that could not be recorded
+ * are tried once more. */
+void pipeline_last_try(struct pipeline *pl);
 int pipeline_fd(const struct pipeline *pl);
 struct ledger *pipeline_ledger(struct pipeline *pl); /* NULL: no record */
 

@@ -244,7 +244,7 @@ int pipeline_resume(struct pipeline *pl, struct job *job, const char *id, const 
 		r = take_over(pl, job, err);
 	if (r < 0)
 		return r;
-	job->state = JOB_WAITING;
+	job->state = job->recorded = JOB_WAITING;
 	job_list_add(&pl->held, job);
 	pl->looked_ms = 0;
 	return 0;

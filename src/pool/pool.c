@@ -255,6 +255,14 @@ bool pool_is_queued(const struct pool_call *call)
 	return call->state == CALL_QUEUED;
 }
 
+void pool_note_claim(struct pool_call *call, uint64_t *ret_ns)
+{
+	if (call->claim_ns)
+		*ret_ns = call->claim_ns;
+	else
+		call->ret_claim_ns = ret_ns;
+}
+
 void pool_cancel(struct pool *p, struct pool_call *call)
 {
 	(void)p;
@@ -345,10 +353,8 @@ int pool_open(const struct pool_config *config, struct pool **ret, struct err *e
 	p->arena = ARENA_INIT(POOL_SHAPES_MAX * PLAN_ARENA_MAX);
 	p->boxes_max = config->boxes_max && config->boxes_max < LAUNCH_BOXES_MAX ? config->boxes_max
 	                                                                         : LAUNCH_BOXES_MAX;
-	p->queue_max = config->queue_max ? config->queue_max : 1024;
 	p->without = config->without;
-	p->acquire_ms = config->acquire_ms ? config->acquire_ms : 10000;
-	p->running_max = config->running_max;
+	pool_bound(p, config->running_max, config->queue_max, config->acquire_ms);
 	cgroup_host_none(&p->cgroups);
 	r = config->n_shapes <= POOL_SHAPES_MAX
 	            ? open_with(p, config, err)
@@ -452,6 +458,13 @@ void pool_stats(struct pool *p, size_t shape, struct pool_stats *ret)
 bool pool_is_lost(const struct pool *p)
 {
 	return p->lost;
+}
+
+void pool_bound(struct pool *p, unsigned running_max, unsigned queue_max, unsigned acquire_ms)
+{
+	p->running_max = running_max;
+	p->queue_max = queue_max ? queue_max : 1024;
+	p->acquire_ms = acquire_ms ? acquire_ms : 10000;
 }
 
 void pool_resize(struct pool *p, size_t shape, unsigned min, unsigned max)

@@ -87,6 +87,8 @@ typedef void pool_prepare_fn(void *data, struct result *res, int workspace);
 void pool_prepare(struct pool_call *call, pool_prepare_fn *prepare, void *data, bool always);
 /* Does it still wait for a box? */
 bool pool_is_queued(const struct pool_call *call);
+/* *ret_ns is set when it gets its box, to clock_ns(); it must live until then. */
+void pool_note_claim(struct pool_call *call, uint64_t *ret_ns);
 /* The run is stopped; its result comes as usual. */
 void pool_cancel(struct pool *p, struct pool_call *call);
 /*
@@ -110,5 +112,7 @@ int pool_wait_ready(struct pool *p, size_t shape, unsigned n, unsigned timeout_m
 void pool_stats(struct pool *p, size_t shape, struct pool_stats *ret);
 /* The launcher died: nothing runs in this pool any more. */
 bool pool_is_lost(const struct pool *p);
+/* Other bounds from now on, as in the configuration; what runs or waits is not touched. */
+void pool_bound(struct pool *p, unsigned running_max, unsigned queue_max, unsigned acquire_ms);
 /* How many wait, from now on. */
 void pool_resize(struct pool *p, size_t shape, unsigned min, unsigned max);

@@ -101,7 +101,8 @@ struct pool_call {
 	struct output out, errout;
 	struct box_report exit_report;
 	struct launch_usage usage;
-	uint64_t submit_ns, go_ns, end_ns;
+	uint64_t submit_ns, claim_ns, go_ns, end_ns;
+	uint64_t *ret_claim_ns; /* NULL: nobody asks */
 	size_t stdin_at;
 	struct buf text; /* what a shell that waits is told */
 	size_t text_at;

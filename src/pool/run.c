@@ -104,7 +104,9 @@ void call_claim(struct pool *p, struct pool_call *c, struct box *b)
 	b->call = c;
 	c->box = index_of(p, b);
 	b->state = WARM_RUNNING;
-	b->since_ns = clock_ns();
+	b->since_ns = c->claim_ns = clock_ns();
+	if (c->ret_claim_ns)
+		*c->ret_claim_ns = c->claim_ns;
 	if (c->state == CALL_QUEUED)
 		queue_del(p, c);
 	c->state = CALL_RUNNING;

@@ -10,6 +10,11 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/str.h"
+
+#define DAEMON "brigd"
+
+static bool is_daemon;
 
 static int read_small(const char *path, char *ret, size_t n)
 {
@@ -32,7 +37,10 @@ const char *boot_id(void)
 	return id;
 }
 
-/* Field 22 of /proc/PID/stat; the name before it may hold anything, so from the last ')'. */
+/*
+ * Field 22 of /proc/PID/stat; the name before it may hold anything, so from the last ')'. One that
+ * nobody has waited for is dead all the same.
+ */
 static int start_time(const char *pid, uint64_t *ret)
 {
 	char path[64], text[1024], *at;
@@ -41,6 +49,8 @@ static int start_time(const char *pid, uint64_t *ret)
 	if (read_small(path, text, sizeof(text)) < 0)
 		return -ESRCH;
 	at = strrchr(text, ')');
+	if (at && (str_has_prefix(at, ") Z") || str_has_prefix(at, ") X")))
+		return -ESRCH;
 	for (int field = 2; at && field < 22; field++)
 		at = strchr(at + 1, ' ');
 	return at && sscanf(at, " %" SCNu64, ret) == 1 ? 0 : -EIO;
@@ -54,6 +64,11 @@ static void pid_namespace(char *ret, size_t n)
 	ret[got < 0 ? 0 : got] = '\0';
 }
 
+void owner_is_daemon(void)
+{
+	is_daemon = true;
+}
+
 void owner_self(char ret[OWNER_SIZE])
 {
 	uint64_t start = 0;
@@ -61,22 +76,31 @@ void owner_self(char ret[OWNER_SIZE])
 
 	(void)start_time("self", &start);
 	pid_namespace(ns, sizeof(ns));
-	(void)snprintf(ret, OWNER_SIZE, "%d %" PRIu64 " %s %s", (int)getpid(), start, boot_id(),
-	               ns);
+	(void)snprintf(ret, OWNER_SIZE, "%d %" PRIu64 " %s %s%s", (int)getpid(), start, boot_id(),
+	               ns, is_daemon ? " " DAEMON : "");
+}
+
+/* Of the daemons of a state directory only the one that holds its lock is alive. */
+static bool is_older_daemon(const char *owner, const char *mark)
+{
+	char self[OWNER_SIZE];
+
+	owner_self(self);
+	return is_daemon && streq(mark, DAEMON) && !streq(owner, self);
 }
 
 bool owner_is_gone(const char *owner)
 {
 	uint64_t start, now = 0;
-	char boot[BOOT_ID_SIZE], ns[32], ours[32], text[16];
+	char boot[BOOT_ID_SIZE], ns[32], ours[32], text[16], mark[8] = "";
 	int pid;
 
-	if (sscanf(owner, "%d %" SCNu64 " %39s %31s", &pid, &start, boot, ns) != 4)
+	if (sscanf(owner, "%d %" SCNu64 " %39s %31s %7s", &pid, &start, boot, ns, mark) < 4)
 		return true;
-	if (strcmp(boot, boot_id()) != 0)
+	if (!streq(boot, boot_id()) || is_older_daemon(owner, mark))
 		return true;
 	pid_namespace(ours, sizeof(ours));
-	if (strcmp(ns, ours) != 0)
+	if (!streq(ns, ours))
 		return false; /* cannot be known from here */
 	(void)snprintf(text, sizeof(text), "%d", pid);
 	return start_time(text, &now) < 0 || now != start;

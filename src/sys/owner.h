@@ -10,7 +10,12 @@
 
 /* Of this boot of the machine. */
 const char *boot_id(void);
-/* "pid start-time boot pid-namespace" of the caller. */
+/*
+ * This process holds the lock of its state directory, so every other daemon that its files name is
+ * gone, in whatever pid namespace it was. Before the first owner_self().
+ */
+void owner_is_daemon(void);
+/* "pid start-time boot pid-namespace" of the caller; of a daemon a mark, too. */
 void owner_self(char ret[OWNER_SIZE]);
 /* True only when that is certain: another pid namespace cannot be judged from here. */
 bool owner_is_gone(const char *owner);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The record: what was committed is there, whoever dies, and old rows go only with a stub. */
+#include "base/clock.h"
 #include "ledger_case.h"
 
 TestSuite(ledger, .init = setup, .fini = teardown, .timeout = 60);
@@ -366,14 +367,32 @@ Test(ledger, four_processes_make_one_ledger)
 	assert_sound(4);
 }
 
-Test(ledger, lock_of_another_is_waited_for_and_then_a_limit)
+Test(ledger, lock_of_another_is_waited_for_but_not_for_ever)
 {
 	struct ledger *other = NULL;
 
 	cr_assert(ledger_open(dir, &other, &err) == 0);
 	cr_assert(ledger_begin(other, &err) == 0);
 	cr_assert(add("j", "x", "{}") == -EBUSY);
-	cr_assert(err.code == ERR_LIMIT && err.remedy[0]);
+	cr_assert(err.code == ERR_UNAVAILABLE && err.remedy[0]);
+	ledger_close(other);
+	cr_assert(add("j", "x", "{}") == 0);
+}
+
+Test(ledger, whoever_must_not_be_held_up_waits_once_and_then_not_for_a_while)
+{
+	struct ledger *other = NULL;
+	uint64_t start;
+
+	cr_assert(ledger_open(dir, &other, &err) == 0);
+	cr_assert(ledger_begin(other, &err) == 0);
+	ledger_set_patience(led, 50);
+	start = clock_ms();
+	cr_assert(add("j", "x", "{}") == -EBUSY && err.code == ERR_UNAVAILABLE);
+	cr_assert(clock_ms() - start >= 50);
+	for (int i = 0; i < 100; i++)
+		cr_assert(add("j", "x", "{}") == -EBUSY);
+	cr_assert(clock_ms() - start < 2500, "%d ms", (int)(clock_ms() - start));
 	ledger_close(other);
 	cr_assert(add("j", "x", "{}") == 0);
 }

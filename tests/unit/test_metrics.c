@@ -225,6 +225,15 @@ Test(metrics, each_step_has_its_own_time)
 	expect("brig_claim_seconds_count", "0");
 }
 
+Test(metrics, a_wait_for_a_box_is_measured_and_part_of_the_queue)
+{
+	ran(RUN_FINISHED);
+	job.claim_ns = job.step_ns[JOB_RUNNING] + 20 * MS;
+	metric_job(m, &job);
+	expect("brig_claim_seconds_sum", "0.020000000");
+	expect("brig_queue_seconds_sum", "0.025000000");
+}
+
 Test(metrics, a_step_that_was_not_reached_is_not_measured)
 {
 	ran(RUN_DENIED);
