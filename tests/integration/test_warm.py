@@ -322,6 +322,7 @@ def test_a_daemon_is_gone_with_its_run(start):  # noqa: F811
     code = ("import ctypes, os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
             "        for f in range(3): os.close(f)\n        ctypes.CDLL(None).prctl(15, b'brig-daemon', 0, 0, 0)\n"
             "        time.sleep(60)\n    os._exit(0)\nos.wait()\ntime.sleep(0.5)\nprint('parent')")
+    batch.good("python", "1")  # there are boxes
     batch.ask("python", code)
     time.sleep(0.3)
     assert daemons(batch), "the control: it is seen while the run lasts"
