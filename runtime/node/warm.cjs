@@ -44,13 +44,14 @@ const ENTRY_MAX = 8 << 20;
 const TOTAL_MAX = 60 << 20; // all outputs together; a frame of brig's is at most 64 MiB
 const OUTPUTS_MAX = 1000;
 const FRAME_MAX = 64 << 20;
+const STAY_MS = 200;
 const showing = { __proto__: null, maxStringLength: VALUE_MAX };
 
 const cell = new Int32Array(new SharedArrayBuffer(4));
 const program = { file: __filename, url: '', lines: [] };
 const sent = { outputs: 0, bytes: 0 };
 // R, and how to leave. During the rehearsal it is nowhere.
-const channel = { fd: -1, leave() {} };
+const channel = { fd: -1, stay: 0, leave() {} };
 // The program's last value comes in through hasInstance, see catchValue() in run.cjs; `error` is
 // for fatalPlace() below. The name is a random one in V8's global scope, and not a property of the
 // global object, so that no program meets it.
@@ -173,37 +174,69 @@ function emitBundle(bundle) {
   if (sent.outputs >= OUTPUTS_MAX || sent.bytes + text.length > TOTAL_MAX) return;
   sent.outputs++;
   sent.bytes += text.length;
-  send(text);
+  try {
+    send(text);
+  } catch {
+    // The program has closed or broken R, and goes on.
+  }
+}
+
+function isObject(value) {
+  return value !== null && typeof value === 'object';
+}
+
+function hasProperties(value) {
+  return isObject(value) || typeof value === 'function';
 }
 
 function isBundle(object) {
-  const types = keys(object);
+  const types = isObject(object) ? keys(object) : [];
   for (let i = 0; i < types.length; i++) {
     if (apply(exec, /^[\w.+-]+\/[\w.+-]+$/, [types[i]]) === null) return false;
   }
   return types.length > 0;
 }
 
-// What an object says about itself; a promise of that is allowed. Undefined when it says nothing.
+// What an object says about itself, or a promise of that. Undefined when it says nothing. Throws
+// what the program's code throws.
 function ownBundle(object) {
-  if (object === null || (typeof object !== 'object' && typeof object !== 'function')) return undefined;
+  if (!hasProperties(object)) return undefined;
   const make = object[displaySymbol] ?? object.toMimeBundle;
   const bundle = typeof make === 'function' ? apply(make, object, []) : undefined;
-  return bundle !== null && typeof bundle === 'object' ? bundle : undefined;
+  if (isObject(bundle)) return bundle;
+  return isBundle(object) ? object : undefined;
 }
 
 function plain(value) {
   return bounded(tryText(() => inspect(value, showing)), VALUE_MAX);
 }
 
-function displayOne(object) {
-  const bundle = ownBundle(object);
-  if (bundle !== undefined && typeof bundle.then === 'function') {
-    return apply(then, resolve(bundle), [emitBundle]);
+function emitPlain(object) {
+  emitBundle({ __proto__: null, 'text/plain': plain(object) });
+}
+
+// What is no bundle, or fails when it is looked at, is shown as text.
+function emitOwn(object, bundle) {
+  try {
+    if (isObject(bundle)) return emitBundle(bundle);
+  } catch {
+    // So is this.
   }
-  if (bundle !== undefined) return emitBundle(bundle);
-  const given = object !== null && typeof object === 'object' && isBundle(object);
-  return emitBundle(given ? object : { __proto__: null, 'text/plain': plain(object) });
+  return emitPlain(object);
+}
+
+function displayOne(object) {
+  let bundle;
+  try {
+    bundle = ownBundle(object);
+    if (typeof bundle?.then === 'function') {
+      apply(then, resolve(bundle), [(late) => emitOwn(object, late), () => emitPlain(object)]);
+      return;
+    }
+  } catch {
+    bundle = undefined;
+  }
+  emitOwn(object, bundle);
 }
 
 function display(...objects) {
@@ -218,15 +251,17 @@ function takeValue() {
   const text = plain(value);
   let bundle;
   try {
-    bundle = ownBundle(value);
+    bundle = { ...ownBundle(value), __proto__: null };
+    bundle['text/plain'] ??= text;
   } catch {
     bundle = undefined;
   }
-  emitBundle({ ...bundle, __proto__: null, 'text/plain': bundle?.['text/plain'] ?? text });
+  emitOwn(value, bundle);
   return quote(text);
 }
 
-// Says `done` and stays until brig has what it wants. Never returns.
+// Says `done` and stays, since brig ends the box at once. If it does not, the program has written
+// to R and brig cannot read `done`: then the status tells. Never returns.
 function finish(code, error) {
   const status = code & 255;
   try {
@@ -235,7 +270,7 @@ function finish(code, error) {
     state.ending = true;
     const value = error === undefined && !again ? takeValue() : 'null';
     send(`{"done":{"exit":${status},"value":${value},"error":${error ?? 'null'}}}`);
-    while (retry(() => readSync(channel.fd, new Bytes(512))) > 0);
+    wait(cell, 0, 0, channel.stay);
   } catch {
     // The program has closed or broken R: the status is all that can be told.
   }
@@ -283,30 +318,37 @@ function lineOf(text) {
 }
 
 function typeOf(error) {
-  if (error === null || typeof error !== 'object') return typeof error;
+  if (!isObject(error)) return typeof error;
   const { name } = error;
   const given = typeof name === 'string' && name !== '' && name !== 'Error';
   return given ? name : error.constructor?.name || 'Error';
 }
 
-function describe(error, traceback) {
-  const type = tryText(() => typeOf(error));
-  const message = tryText(() => (isNativeError(error) ? error.message : inspect(error)));
-  return `{"type":${quote(bounded(type, 256))},"message":${quote(bounded(message, VALUE_MAX))},` +
-    `"traceback":${quote(bounded(traceback, VALUE_MAX))},"line":${lineOf(traceback)}}`;
+// Errors of other kinds are known by their stack: a DOMException, a proxy, classes made by hand.
+function isError(error) {
+  return isNativeError(error) || (isObject(error) && typeof error.stack === 'string' &&
+    typeof error.message === 'string');
 }
 
-function report(error, place, text) {
-  const hint = error === null || typeof error !== 'object'
-    ? '\n(Use `node --trace-uncaught ...` to show where the exception was thrown)' : '';
-  const traceback = place + text;
-  const told = describe(error, traceback);
+function describe(error) {
+  const type = tryText(() => typeOf(error));
+  const message = tryText(() => (isError(error) ? error.message : inspect(error)));
+  return `"type":${quote(bounded(type, 256))},"message":${quote(bounded(message, VALUE_MAX))}`;
+}
+
+function withTrace(told, traceback) {
+  return `{${told},"traceback":${quote(bounded(traceback, VALUE_MAX))},"line":${lineOf(traceback)}}`;
+}
+
+function report(error, told, traceback) {
+  const hint = hasProperties(error)
+    ? '' : '\n(Use `node --trace-uncaught ...` to show where the exception was thrown)';
   try {
     writeAll(2, encode(`${traceback}${hint}\n\nNode.js ${node.version}\n`));
   } catch {
     // Closed by the program; node would not be heard either.
   }
-  finish(node.exitCode ?? 1, told);
+  finish(node.exitCode ?? 1, withTrace(told, traceback));
 }
 
 // Errors of node itself can have more to say, e.g. where an 'error' event was emitted.
@@ -321,9 +363,9 @@ function enhance(error) {
 }
 
 function fatalText(error) {
-  if (error === null || typeof error !== 'object') return tryText(() => error);
+  if (!hasProperties(error)) return tryText(() => error);
   try {
-    if (isNativeError(error)) enhance(error);
+    enhance(error);
     const depth = max(inspect.defaultOptions.depth, 5);
     return inspect(error, { __proto__: null, customInspect: false, depth });
   } catch {
@@ -331,11 +373,17 @@ function fatalText(error) {
   }
 }
 
+// All that looks at the error is done before `stack` is a getter: it would look at that, too.
 function armFatal(error) {
   const text = fatalText(error);
-  const get = () => report(error, isNativeError(error) ? fatalPlace(error) : '', text);
-  const isObject = error !== null && typeof error === 'object';
-  if (!isObject || !tryDefine(error, { __proto__: null, get, configurable: true })) report(error, '', text);
+  const told = describe(error);
+  const get = () => {
+    const place = isNativeError(error) ? fatalPlace(error) : '';
+    return report(error, told, place + text);
+  };
+  const armed = hasProperties(error) &&
+    tryDefine(error, { __proto__: null, get, configurable: true });
+  if (!armed) report(error, told, text);
 }
 
 function tryDefine(error, descriptor) {
@@ -466,7 +514,7 @@ function rehearseRun(source) {
   try {
     throw new Error('x');
   } catch (error) {
-    describe(error, fatalPlace(error) + fatalText(error));
+    withTrace(describe(error), fatalPlace(error) + fatalText(error));
   }
   display({ 'text/plain': 'x' }, 1);
   finish(0);
@@ -495,6 +543,7 @@ function reset() {
 
 function serve() {
   reset();
+  channel.stay = STAY_MS;
   channel.leave = (status) => apply(reallyExit, node, [status]);
   send('{"ready":true}');
   const message = receive();

@@ -9,17 +9,22 @@ A report is a frame on a stream socket: four bytes of length, little-endian, the
 import builtins
 import sys
 
+# The program is __main__, also for whoever looks at the frames below it. This is not.
+is_started, __name__ = __name__ == "__main__", "brig_runner"
+
 # The program may replace or delete any builtin. The functions below look up names in this copy.
 __builtins__ = dict(vars(builtins))
 
 # `run` has to start fast: what stands here is built in, or was loaded by the interpreter itself.
 import _ast
+import _imp
 import _signal
 import _thread
 import atexit
 import gc
 import io
 import os
+import select
 
 try:
     from _json import encode_basestring as quote
@@ -40,7 +45,9 @@ PRELOAD = (
 )
 # Libraries for arithmetic start threads when they are loaded; a process with threads cannot be
 # forked into a box.
-ONE_THREAD = {name + "_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR")}
+FOR_PRELOAD = {name + "_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR")}
+# matplotlib wants a folder that it can write to; the boxes' /tmp is not there yet.
+FOR_PRELOAD["MPLCONFIGDIR"] = "/tmp"
 
 MESSAGE_BYTES = 4 << 20
 TEXT_BYTES = 64 << 10
@@ -50,6 +57,7 @@ OUTPUT_COUNT = 1000
 OUTPUT_BYTES = 64 << 20
 CO_COROUTINE = 0x80
 EPIPE = 32
+STAY_MS = 200
 REHEARSAL_PATH = b"/dev/null"
 BUFFERED = (io.BufferedWriter, io.BufferedRandom, io.TextIOWrapper)
 STREAMS = ("stdin", "stdout", "stderr")
@@ -111,6 +119,7 @@ show_error = sys.__excepthook__
 type_name = type.__dict__["__name__"].__get__
 os_read, os_write, os_close, os_exit, getpid, fstat = (
     os.read, os.write, os.close, os._exit, os.getpid, os.fstat)
+poll, POLLIN = select.poll, select.POLLIN
 call_exit_functions = atexit._run_exitfuncs
 collect, objects = gc.collect, gc.get_objects
 set_trace, set_profile = sys.settrace, sys.setprofile
@@ -225,9 +234,14 @@ class Report:
             pass
 
     def wait_for_end(self):
-        """brig hangs up when it has all it wants; leaving earlier would only be in its way."""
-        while self.is_ours() and os_read(self.fd, 4096):
-            pass
+        """brig ends the box at once; leaving earlier would only be in its way.
+
+        If it does not, the program has written to the channel, and the status has to tell.
+        """
+        if self.is_ours():
+            end = poll()
+            end.register(self.fd, POLLIN)
+            end.poll(STAY_MS)
 
 
 report = Report()
@@ -322,36 +336,40 @@ def show_value(value, text):
 
 
 def show_figures(close):
-    """Every open figure of pyplot that was not shown yet."""
+    """Every open figure of pyplot; at the end, when they stay, those that nobody has shown."""
     pyplot = modules.get("matplotlib.pyplot")
     for number in pyplot.get_fignums() if pyplot else ():
         figure = pyplot.figure(number)
-        if not getattr(figure, "_brig_shown", False):
+        if close or not getattr(figure, "_brig_shown", False):
             display(figure)
         if close:
             pyplot.close(figure)
 
 
-class PyplotFinder:
-    """Waits for the import of pyplot: its show() has no screen here, but has outputs."""
+class Finder:
+    """Waits for the import of a module; `execute` runs it and does what there is to do about it."""
 
-    @classmethod
-    def find_spec(cls, name, path=None, target=None):
-        if name != "matplotlib.pyplot":
+    def __init__(self, name, execute):
+        self.name, self.execute = name, execute
+
+    def find_spec(self, name, path=None, target=None):
+        if name != self.name:
             return None
-        sys.meta_path.remove(cls)
+        sys.meta_path.remove(self)
         spec = modules["_frozen_importlib_external"].PathFinder.find_spec(name, path, target)
         if spec is not None:
-            execute_module = spec.loader.exec_module
-
-            def exec_module(module):
-                execute_module(module)
-                take_over(module)
-            spec.loader.exec_module = exec_module
+            run, execute = spec.loader.exec_module, self.execute
+            spec.loader.exec_module = lambda module: execute(module, run)
         return spec
 
 
+def execute_pyplot(module, run):
+    run(module)
+    take_over(module)
+
+
 def take_over(pyplot):
+    """Its show() has no screen here, but has outputs."""
     def show(*_args, **_options):
         show_figures(close=True)
     pyplot.show = show
@@ -460,6 +478,7 @@ def make_main():
 
 
 waiting_main = []
+before_preload = set()  # what every interpreter has, and a file cannot hide
 
 
 def new_main(path):
@@ -683,6 +702,17 @@ def execute_safely(path, source, steps, signals):
 
 
 LAST_STEPS = join_threads, run_exit_functions
+# Frames from run_script() to run_parts(). Up to 3.11 a call of eval() counts, too; in 3.11 not the
+# one in run_parts(), which was rehearsed.
+RUN_DEPTH = 6 + (sys.version_info < (3, 12)) + (sys.version_info < (3, 11))
+
+
+def make_room():
+    """The program can be as deep as if there were no frames below its own."""
+    frame, depth = sys._getframe(1), RUN_DEPTH
+    while frame is not None:
+        frame, depth = frame.f_back, depth + 1
+    sys.setrecursionlimit(sys.getrecursionlimit() + depth)
 
 
 def run_and_report(path, arguments, source, steps, signals):
@@ -706,17 +736,49 @@ def run_script(path, arguments, source=b""):
 # The zygote
 
 
+def may_write(path, mode, access=os.access, **options):
+    """Of a box's /tmp, although it is not there yet."""
+    return path == FOR_PRELOAD["MPLCONFIGDIR"] or access(path, mode, **options)
+
+
+def open_or_lose(path, mode="r", **options):
+    """Nothing can be written yet."""
+    return open(os.devnull if "w" in mode else path, mode, **options)
+
+
+def execute_font_manager(module, run):
+    """It asks fontconfig for all fonts and keeps the list: in memory, that is enough here."""
+    cbook, error, null = modules["matplotlib.cbook"], os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    lock, cbook._lock_path = cbook._lock_path, modules["contextlib"].nullcontext
+    module.open = open_or_lose
+    os.dup2(null, 2)  # fontconfig has no place for its own list, either
+    try:
+        run(module)
+    finally:
+        os.dup2(error, 2)
+        os_close(error)
+        os_close(null)
+        cbook._lock_path = lock
+        del module.open
+
+
 def preload(names):
     """Imports all, or leaves: a box must not differ from what was asked for."""
+    finder = Finder("matplotlib.font_manager", execute_font_manager)
+    sys.meta_path.insert(0, finder)
     os.environ.pop("LD_BIND_NOW", None)  # meant for the dynamic linker, which has seen it
-    added = {name: value for name, value in ONE_THREAD.items() if name not in os.environ}
+    added = {name: value for name, value in FOR_PRELOAD.items() if name not in os.environ}
     os.environ.update(added)
+    access, os.access = os.access, may_write
     for name in names:
         try:
             __import__(name)
         except BaseException as error:
             write_error("brig: cannot preload %s\n%s" % (name, format_error(error, None)))
             os_exit(3)
+    os.access = access
+    if finder in sys.meta_path:
+        sys.meta_path.remove(finder)
     for name in added:
         del os.environ[name]
     if os.path.exists("/proc/self/task") and len(os.listdir("/proc/self/task")) != 1:
@@ -786,26 +848,43 @@ def forget_shared_state():
 def take_message(pages, word, device):
     """Path, arguments and source of the program, from the run's message; the report is open then.
 
-    The message is path, source, number of arguments, arguments, environment, and at last what the
-    report is, as bytes with NUL between them; the word that comes with it is told in zygote.c.
+    The message is path, source, number of arguments (with a plus when there are other files beside
+    the script), arguments, environment, and at last what the report is, as bytes with NUL between
+    them; the word that comes with it is told in zygote.c.
     """
     message = pages[:word & 0xffffffff].split(b"\0")
     report.adopt(word >> 40, device, int(message.pop()))
     open_files(word >> 32 & 7)
     path = message[0].decode("utf-8", "surrogateescape")
-    return path, take_texts(message) if len(message) > 3 else [], message[1]
+    if len(message) == 3 and message[2] == b"0":
+        return path, [], message[1]
+    if message[2].endswith(b"+"):
+        forget_hidden(path.rpartition("/")[0])
+    return path, take_texts(message), message[1]
 
 
 def take_texts(message):
     """The program's arguments; its environment is set. Both may be any bytes."""
     texts = [item.decode("utf-8", "surrogateescape") for item in message[2:]]
-    count = int(texts[0])
+    count = int(texts[0].rstrip("+"))
     for entry in texts[1 + count:]:
         name, _, value = entry.partition("=")
         os.environ[name] = value
         if name == "TZ":
             modules["time"].tzset()
     return texts[1:1 + count]
+
+
+def forget_hidden(folder):
+    """A module beside the script hides one of the same name, also one that is loaded already."""
+    for entry in os.listdir(folder):
+        name, dot, ending = entry.partition(".")
+        if name not in modules or name in before_preload or _imp.is_frozen(name):
+            continue
+        if ending == "py" or ending.endswith("so") or (
+                not dot and os.path.exists("%s/%s/__init__.py" % (folder, name))):
+            for loaded in [known for known in modules if (known + ".").startswith(name + ".")]:
+                del modules[loaded]
 
 
 def open_files(numbers):
@@ -865,6 +944,7 @@ def fork_boxes(lib, ctypes, sock, at_once, place):
     # only thread stays; random is seeded below, in one step. The programs' own forks do it again.
     random = modules["random"]
     seed = super(random.Random, random._inst).seed
+    set_thread_id = modules["threading"].main_thread()._set_native_id
     hook, other = modules["threading"]._after_fork, random.Random.seed
     code, hook.__code__ = hook.__code__, (lambda: None).__code__
     other_code, other.__code__ = other.__code__, idle_method(None).__code__
@@ -873,12 +953,15 @@ def fork_boxes(lib, ctypes, sock, at_once, place):
     if word < 0:
         os_exit(0 if word == -EPIPE else 4)
     seed()
+    set_thread_id()
     hook.__code__, other.__code__ = code, other_code
     return word
 
 
 def serve(library, sock, names):
+    before_preload.update(modules, sys.builtin_module_names)
     preload(PRELOAD + names)
+    make_room()
     import ctypes
     import mmap
     lib = ctypes.PyDLL(library)
@@ -911,15 +994,16 @@ def serve(library, sock, names):
 
 def main():
     os.register_at_fork(after_in_child=report.forget)
-    sys.meta_path.insert(0, PyplotFinder)
+    sys.meta_path.insert(0, Finder("matplotlib.pyplot", execute_pyplot))
     builtins.display = display
     if sys.argv[1] == "serve":
         serve(sys.argv[2], int(sys.argv[3]), tuple(sys.argv[4:]))
     report.open(int(sys.argv[2]))
+    make_room()
     gc.freeze()
     run_script(sys.argv[3], sys.argv[4:])
 
 
-if __name__ == "__main__":
+if is_started:
     # Up to 3.9 a frame takes the builtins of its caller when both have the same globals.
     eval("main()", {"main": main, "__builtins__": __builtins__})

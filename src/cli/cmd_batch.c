@@ -22,6 +22,7 @@
 #include "cli/cmd.h"
 #include "cli/flow.h"
 #include "cli/load.h"
+#include "cli/words.h"
 
 #define JOBS_MAX    1024
 #define PRELOAD_MAX 64
@@ -66,8 +67,10 @@ struct batch {
 	const char *path; /* NULL: standard input */
 	int in, cancel;
 	struct buf line; /* of the input, not complete */
+	size_t seen;     /* bytes of it in which no line ends */
 	struct buf out;  /* results that the reader has not taken */
 	bool eof, stopped, refused;
+	bool skipping; /* the rest of a line that is too long */
 	struct slot *ring;
 	size_t head, tail;  /* next to write, next to fill */
 	uint32_t languages; /* that have boxes */
@@ -173,37 +176,66 @@ static void start_job(struct batch *b, const char *text, size_t n)
 	pipeline_submit(b->flow.pipeline, &j->job);
 }
 
-/* Complete lines, as long as there are slots; the rest waits. */
+/* Where the line at `at` ends; NULL: not here. Looks at each byte once, however long the line is.
+ */
+static char *line_end(struct batch *b, size_t at)
+{
+	size_t from = MAX2(at, b->seen);
+	char *end =
+		b->line.len > from ? memchr(b->line.data + from, '\n', b->line.len - from) : NULL;
+
+	b->seen = end ? (size_t)(end - b->line.data) : b->line.len;
+	return end;
+}
+
+/*
+ * Complete lines, as long as there are slots; the rest waits. One that is too long is refused
+ * before its end has come.
+ */
 static void take_lines(struct batch *b)
 {
 	size_t at = 0;
 
 	while (!full(b) && !b->stopped) {
-		char *start = b->line.data + at;
-		char *end = b->line.len > at ? memchr(start, '\n', b->line.len - at) : NULL;
+		char *start = b->line.data + at, *end = line_end(b, at);
 		size_t n = end ? (size_t)(end - start) : b->line.len - at;
 
-		if (!end && !(b->eof && n))
+		if (!end && !(b->eof && n) && n <= REQUEST_JSON_MAX)
 			break;
-		if (n && strspn(start, " \t\r") < n)
+		b->skipping = !end && !b->eof;
+		if (n > REQUEST_JSON_MAX || (n && strspn(start, " \t\r") < n))
 			start_job(b, start, n);
 		at += n + (end != NULL);
 	}
 	if (at) {
 		memmove(b->line.data, b->line.data + at, b->line.len - at);
 		b->line.len -= at;
+		b->seen = MAX2(b->seen, at) - at;
 	}
+}
+
+/* How many bytes at the start of what was read belong to a line that was refused already. */
+static size_t skip(struct batch *b, const char *p, size_t n)
+{
+	const char *end = b->skipping ? memchr(p, '\n', n) : NULL;
+
+	if (!b->skipping)
+		return 0;
+	b->skipping = !end;
+	return end ? (size_t)(end - p) + 1 : n;
 }
 
 static int read_input(struct batch *b)
 {
 	char chunk[READ_CHUNK];
 	ssize_t n = read(b->in, chunk, sizeof(chunk));
+	size_t skipped;
 
 	if (n < 0)
 		return errno == EINTR || errno == EAGAIN ? 0 : -errno;
 	b->eof = n == 0;
-	buf_put(&b->line, chunk, (size_t)n);
+	skipped = skip(b, chunk, (size_t)n);
+	buf_put(&b->line, chunk + skipped, (size_t)n - skipped);
 	return b->line.error;
 }
 
@@ -217,10 +249,9 @@ static void stop(struct batch *b)
 			pipeline_cancel(b->flow.pipeline, &b->ring[i % b->jobs].job);
 }
 
-static bool wants_input(const struct batch *b)
+static bool wants_input(struct batch *b)
 {
-	return !b->eof && !b->stopped && !full(b) &&
-	       !memchr(b->line.data ? b->line.data : "", '\n', b->line.data ? b->line.len : 0);
+	return !b->eof && !b->stopped && !full(b) && !line_end(b, 0);
 }
 
 static int carry(struct batch *b)
@@ -263,33 +294,54 @@ static void show_stats(struct batch *b)
 	}
 }
 
+static int usage(struct err *err, const char *word, const char *text)
+{
+	(void)err_set(err, ERR_INVALID, 0, "%.60s: %s", word, text);
+	return err_remedy(err, -EINVAL, "see \"brig batch --help\"");
+}
+
+/* 1: the value was taken; 0: it has none; else an error. */
+static int take_word(struct batch *b, const struct option_word *w, struct err *err)
+{
+	bool used, jobs = streq(w->name, "-j") || streq(w->name, "--jobs");
+	int r = flow_option(&b->options, w->name, w->value, &used, err);
+	uint64_t n;
+
+	if (r)
+		return r < 0 ? r : used;
+	if (streq(w->name, "--stats"))
+		return b->stats = true, 0;
+	if (jobs || streq(w->name, "--preload")) {
+		if (!w->value || !*w->value)
+			return usage(err, w->name, "needs a value");
+		if (jobs && (parse_u64(w->value, &n) < 0 || n < 1 || n > JOBS_MAX))
+			return usage(err, w->name, "a number from 1 to 1024");
+		if (jobs)
+			b->jobs = (unsigned)n;
+		else if (b->n_preload == PRELOAD_MAX)
+			return usage(err, w->name, "given too often");
+		else
+			b->preload[b->n_preload++] = w->value;
+		return 1;
+	}
+	if (w->word[0] == '-' && w->word[1])
+		return usage(err, w->word, "no such option");
+	if (b->path)
+		return usage(err, w->word, "one word too many");
+	return b->path = w->word, 0;
+}
+
 static int parse(int argc, char **argv, struct batch *b, struct err *err)
 {
 	for (int i = 1; i < argc; i++) {
-		const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-		bool used;
-		uint64_t n;
-		int r = flow_option(&b->options, argv[i], value, &used, err);
+		struct option_word w = option_word(argc, argv, i);
+		int r = take_word(b, &w, err);
 
 		if (r < 0)
 			return r;
-		if (r > 0) {
-			i += used;
-		} else if (streq(argv[i], "--stats")) {
-			b->stats = true;
-		} else if ((streq(argv[i], "-j") || streq(argv[i], "--jobs")) && value) {
-			if (parse_u64(value, &n) < 0 || n < 1 || n > JOBS_MAX)
-				return -ERANGE;
-			b->jobs = (unsigned)n;
-			i++;
-		} else if (streq(argv[i], "--preload") && value && b->n_preload < PRELOAD_MAX) {
-			b->preload[b->n_preload++] = value;
-			i++;
-		} else if (b->path || (argv[i][0] == '-' && argv[i][1])) {
-			return -EINVAL;
-		} else {
-			b->path = argv[i];
-		}
+		if (r == 0 && w.joined && b->path != w.word)
+			return usage(err, w.word, "takes no value");
+		i += r > 0 && !w.joined;
 	}
 	return 0;
 }
@@ -342,7 +394,7 @@ static int run(struct batch *b)
 
 int cmd_batch(int argc, char **argv)
 {
-	struct batch b = { .line = BUF_INIT(REQUEST_JSON_MAX),
+	struct batch b = { .line = BUF_INIT(REQUEST_JSON_MAX + 1 + READ_CHUNK),
 		           .out = BUF_INIT(RESULT_JSON_MAX),
 		           .in = FD_NONE,
 		           .cancel = FD_NONE };
@@ -355,14 +407,8 @@ int cmd_batch(int argc, char **argv)
 			return fputs(batch_help, stdout) < 0 ? 125 : 0;
 	b.jobs = cpus > 0 && cpus < 256 ? (unsigned)cpus * 2 : 4;
 	r = parse(argc, argv, &b, &err);
-	if (r < 0 && err.code != ERR_NONE) {
-		complain(&err);
-		return 2;
-	}
 	if (r < 0) {
-		(void)fprintf(stderr, r == -ERANGE ? "brig: --jobs: a number from 1 to 1024\n"
-		                                   : "brig: wrong options\n");
-		(void)fprintf(stderr, "      see \"brig batch --help\"\n");
+		complain(&err);
 		return 2;
 	}
 	r = open_input(&b);

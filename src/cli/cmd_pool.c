@@ -19,6 +19,8 @@
 #include "base/fd.h"
 #include "base/parse.h"
 #include "cli/cmd.h"
+#include "cli/load.h"
+#include "cli/words.h"
 #include "pool/pool.h"
 #include "route/route.h"
 
@@ -239,31 +241,51 @@ static void print_json(const struct measure *m, size_t n)
 	(void)printf("]}\n");
 }
 
-static int parse(int argc, char **argv, struct options *o)
+static int usage(struct err *err, const char *word, const char *text)
+{
+	(void)err_set(err, ERR_INVALID, 0, "%.60s: %s", word, text);
+	return err_remedy(err, -EINVAL, "see \"brig pool --help\"");
+}
+
+/* 1: the value was taken; 0: it has none; else an error. */
+static int take_word(struct options *o, const struct option_word *w, struct err *err)
+{
+	bool size = streq(w->name, "--size"), runs = streq(w->name, "--runs");
+	enum language language;
+	uint64_t n;
+
+	if (streq(w->name, "--json"))
+		return o->json = true, 0;
+	if (size || runs || streq(w->name, "--level")) {
+		if (!w->value)
+			return usage(err, w->name, "needs a value");
+		if (!size && !runs)
+			return level_from_name(w->value, &o->level) < 0
+			               ? usage(err, w->name, "strict, standard or degraded-ok")
+			               : 1;
+		if (parse_u64(w->value, &n) < 0 || n < 1 || n > (size ? SIZE_MAX_BOXES : RUNS_MAX))
+			return usage(err, w->name,
+			             size ? "a number from 1 to 4096" : "a number from 1 to 10000");
+		*(size ? &o->size : &o->runs) = (unsigned)n;
+		return 1;
+	}
+	if (language_from_name(w->word, &language) < 0)
+		return usage(err, w->word, w->word[0] == '-' ? "no such option" : "no language");
+	o->languages |= 1u << language;
+	return 0;
+}
+
+static int parse(int argc, char **argv, struct options *o, struct err *err)
 {
 	for (int i = 1; i < argc; i++) {
-		const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-		bool size = streq(argv[i], "--size"), runs = streq(argv[i], "--runs");
-		enum language language;
-		uint64_t n;
+		struct option_word w = option_word(argc, argv, i);
+		int r = take_word(o, &w, err);
 
-		if (streq(argv[i], "--json")) {
-			o->json = true;
-		} else if ((size || runs) && value) {
-			if (parse_u64(value, &n) < 0 || n < 1 ||
-			    n > (size ? SIZE_MAX_BOXES : RUNS_MAX))
-				return -ERANGE;
-			*(size ? &o->size : &o->runs) = (unsigned)n;
-			i++;
-		} else if (streq(argv[i], "--level") && value) {
-			if (level_from_name(value, &o->level) < 0)
-				return -EINVAL;
-			i++;
-		} else if (language_from_name(argv[i], &language) == 0) {
-			o->languages |= 1u << language;
-		} else {
-			return -EINVAL;
-		}
+		if (r < 0)
+			return r;
+		if (r == 0 && w.joined)
+			return usage(err, w.word, "takes no value");
+		i += r > 0 && !w.joined;
 	}
 	return 0;
 }
@@ -273,6 +295,7 @@ int cmd_pool(int argc, char **argv)
 	struct options o = { .size = 8, .runs = 50, .level = LEVEL_STANDARD };
 	struct measure m[ELEMENTSOF(programs)];
 	bool all_done = true;
+	struct err err = { 0 };
 	size_t n = 0;
 
 	if (streq(argv[0], "bench"))
@@ -280,8 +303,8 @@ int cmd_pool(int argc, char **argv)
 	for (int i = 1; i < argc; i++)
 		if (streq(argv[i], "--help") || streq(argv[i], "-h"))
 			return fputs(pool_help, stdout) < 0 ? 125 : 0;
-	if (parse(argc, argv, &o) < 0) {
-		(void)fprintf(stderr, "brig: wrong options\n      see \"brig pool --help\"\n");
+	if (parse(argc, argv, &o, &err) < 0) {
+		complain(&err);
 		return 2;
 	}
 	for (size_t i = 0; i < ELEMENTSOF(programs); i++) {

@@ -2,8 +2,23 @@
 #include "cli/words.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/str.h"
+
+struct option_word option_word(int argc, char **argv, int i)
+{
+	struct option_word w = { .word = argv[i], .value = i + 1 < argc ? argv[i + 1] : NULL };
+	size_t n = str_has_prefix(w.word, "--") ? strcspn(w.word, "=") : strlen(w.word);
+
+	/* What is too long for a name is none. */
+	(void)snprintf(w.name, sizeof(w.name), "%.*s", n < sizeof(w.name) ? (int)n : 0, w.word);
+	w.joined = w.word[n] == '=';
+	if (w.joined)
+		w.value = w.word + n + 1;
+	return w;
+}
 
 int words_parse(int argc, char **argv, const struct word *known, size_t n_known,
                 const char **rest[], size_t n_rest)

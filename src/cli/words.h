@@ -10,6 +10,16 @@ struct word {
 	bool *flag;
 };
 
+/* A word that may be an option with a value: "--name=value", or "--name" and the next word. */
+struct option_word {
+	const char *word;
+	char name[40];
+	const char *value; /* NULL: there is none */
+	bool joined;       /* by "=" */
+};
+
+struct option_word option_word(int argc, char **argv, int i);
+
 /* Options anywhere, and at most n_rest other words, in their order; else -EINVAL. */
 int words_parse(int argc, char **argv, const struct word *known, size_t n_known,
                 const char **rest[], size_t n_rest);

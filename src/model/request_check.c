@@ -270,7 +270,9 @@ static int check_files(const struct request *r, struct err *err)
 			(void)err_set(err, ERR_INVALID, 0,
 			              "files[%zu].path: \"%.60s\" is the place of the code", i,
 			              path);
-			return err_remedy(err, -EINVAL, "give the code another name with \"name\"");
+			return err_remedy(err, -EINVAL,
+			                  "give the file another path, or, in JSON, the code "
+			                  "another \"name\"");
 		}
 		for (size_t k = 0; k < i; k++)
 			if (paths_clash(path, r->files[k].path))

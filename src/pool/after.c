@@ -28,20 +28,31 @@ void call_set_error(struct pool_call *c, enum err_code code, const char *text)
 
 /* ---- how it ended ---------------------------------------------------------------------- */
 
+/* A runner that could not say so in time has left with the status that it had said. */
+static bool was_interrupted(const struct pool_call *c)
+{
+	int status = c->exit_report.wait_status, code = 128 + SIGINT;
+
+	return c->report.exit_code == code && c->res->exception.type &&
+	       streq(c->res->exception.type, "KeyboardInterrupt") &&
+	       (c->report.done || (c->exited && WIFEXITED(status) && WEXITSTATUS(status) == code));
+}
+
 static enum run_state exit_state(struct pool_call *c)
 {
 	int status = c->exit_report.wait_status;
 
-	if (c->report.done && c->report.exit_code == 128 + SIGINT && c->res->exception.type &&
-	    streq(c->res->exception.type, "KeyboardInterrupt")) {
+	if (was_interrupted(c)) {
 		c->res->signal = SIGINT; /* what an interpreter that nobody stops dies of */
 		return RUN_KILLED;
 	}
 	if (c->report.done) {
 		c->res->has_exit_code = true;
 		c->res->exit_code = c->report.exit_code;
-	} else if (!c->exited || WIFSIGNALED(status)) {
-		c->res->signal = c->exited ? WTERMSIG(status) : SIGKILL;
+	} else if (!c->exited) {
+		return RUN_KILLED; /* by brig itself, mostly: that is no signal of the program's */
+	} else if (WIFSIGNALED(status)) {
+		c->res->signal = WTERMSIG(status);
 		return RUN_KILLED;
 	} else {
 		c->res->has_exit_code = true;
@@ -76,8 +87,10 @@ static enum run_state end_state(struct pool_call *c)
 		               "the output limit was reached; the middle was dropped");
 		return RUN_OUTPUT_LIMIT;
 	}
-	if (s == RUN_KILLED && !c->exited && !c->report.done)
+	if (s == RUN_KILLED && !c->exited && !c->report.done) {
+		c->res->signal = SIGKILL;
 		call_set_error(c, ERR_INTERNAL, "the box was killed from outside");
+	}
 	return s;
 }
 

@@ -52,18 +52,20 @@ static void put_strings(struct buf *out, const char *const *list, size_t n)
 
 /*
  * The same for a zygote's child, as strings with NUL between them: path, code, number of arguments,
- * arguments, environment. Code that is long is left to the file.
+ * arguments, environment. Code that is long is left to the file. A plus at the number: in the
+ * script's folder are names that may be those of loaded modules.
  */
 static int zygote_message(const struct request *req, struct buf *out)
 {
-	char count[16];
+	bool names = req->n_files || req->name;
+	char count[24];
 
 	buf_puts(out, WORKSPACE "/");
 	buf_put(out, route_script(req), strlen(route_script(req)) + 1);
 	if (req->code.n < CODE_INLINE_MAX)
 		buf_put(out, req->code.p, req->code.n);
 	buf_putc(out, '\0');
-	(void)snprintf(count, sizeof(count), "%zu", req->n_args);
+	(void)snprintf(count, sizeof(count), "%zu%s", req->n_args, names ? "+" : "");
 	buf_put(out, count, strlen(count) + 1);
 	put_strings(out, req->args, req->n_args);
 	put_strings(out, req->env, req->n_env);

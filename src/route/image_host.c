@@ -32,8 +32,12 @@ static const struct {
 	{ "/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n" },
 };
 
-/* Not secret, and needed: the linker's cache, and the links behind awk, cc, editor. */
-static const char *const etc_binds[] = { "/etc/ld.so.cache", "/etc/alternatives" };
+/*
+ * Not secret, and needed: the linker's cache, the links behind awk, cc, editor, and what Debian's
+ * matplotlib and fontconfig do not start without.
+ */
+static const char *const etc_binds[] = { "/etc/ld.so.cache", "/etc/alternatives",
+	                                 "/etc/matplotlibrc", "/etc/fonts" };
 
 static int add_top_dir(struct arena *a, struct plan *p, const char *path, struct err *err)
 {

@@ -10,6 +10,7 @@ import time
 WRITABLE = ("/workspace", "/tmp", "/dev/shm")
 TOP = ("bin", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "tmp", "usr", "workspace")
 ETC = {"passwd", "group", "hosts", "hostname", "resolv.conf", "nsswitch.conf", "alternatives", "ld.so.cache"}
+ETC |= {name for name in ("matplotlibrc", "fonts") if os.path.exists("/etc/" + name)}
 # Leaves its own root for a directory outside of it, as CVE-2024-21626 did.
 UNREACHABLE = ("import os,sys; fd=os.open('/',0); os.chroot(os.path.dirname(sys.argv[1])); os.fchdir(fd);"
                "os.execv('/probe', ['probe']+sys.argv[2:])")

@@ -194,6 +194,33 @@ def test_the_longest_code(start):
     assert batch.end() == [] and batch.proc.returncode == 1
 
 
+LINE_MAX = 128 << 20
+
+
+@pytest.mark.parametrize("pad", ["x", " "], ids=["text", "blanks"])
+@pytest.mark.parametrize("extra", [0, 1, 5 << 20], ids=["longest", "too long", "far too long"])
+def test_the_longest_line(start, extra, pad):
+    """It may be refused; what follows it, in the same breath, is not. No byte is looked at twice."""
+    batch = start("--jobs", 2)
+    good = batch.line_of("shell", "echo 1")
+    line = b" " * (LINE_MAX + extra) if pad == " " else b'{"language":"shell","code":"%s"}' % (
+        b"x" * (LINE_MAX + extra - len(b'{"language":"shell","code":""}')))
+    assert len(line) == LINE_MAX + extra
+    begin = time.monotonic()
+    batch.send(good + line + b"\n" + good + good)
+    results = batch.end()
+    refused = ["rejected"] if pad == "x" or extra > 0 else []  # else it is blank
+    assert [r["state"] for r in results] == ["finished"] + refused + ["finished"] * 2, results
+    assert not refused or results[1]["error"]["cause"], results
+    assert time.monotonic() - begin < 10
+
+
+def test_a_line_too_long_that_never_ends(start):
+    batch = start()
+    batch.send(batch.line_of("shell", "echo 1") + b"x" * (LINE_MAX + 100))
+    assert [r["state"] for r in batch.end()] == ["finished", "rejected"]
+
+
 def test_requests_from_a_file(brig, start, place):
     line = b'{"language":"shell","code":"echo $1","args":["%d"],"level":"degraded-ok"}\n'
     path = place / "requests"
@@ -212,6 +239,14 @@ def test_requests_from_a_file(brig, start, place):
 def test_wrong_options(brig, options):
     run = brig.command("batch", *options)
     assert run.status == 2 and run.out == b"" and "brig batch --help" in run.text, run
+
+
+def test_options_joined_and_named(brig):
+    run = brig.call(brig.argv("batch", "--jobs=2", "--stats"), stdin=b"")
+    assert run.status == 0 and run.out == b"", run
+    for word, said in (("--jobs=x", "--jobs: a number from 1 to 1024"), ("--jbos=2", "--jbos=2: no such option"),
+                       ("--stats=1", "--stats=1: takes no value"), ("--preload", "--preload: needs a value")):
+        assert said in brig.command("batch", word).text
 
 
 def test_help(brig):

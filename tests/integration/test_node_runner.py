@@ -162,6 +162,18 @@ SAME = {
                        "throw e",
     "throw elsewhere": "const e = new Error('made here');\n\nsetTimeout(() => { throw e }, 1)",
     "throw an object": "throw {a: 1}",
+    "throw a DOMException": "function f() {\n  throw new DOMException('boom', 'AbortError');\n}\nf()",
+    "throw by an abort": "AbortSignal.abort().throwIfAborted()",
+    "throw by atob": "atob('%%%')",
+    "throw by a clone": "structuredClone(() => {});\nconsole.log(1)\n",
+    "throw a proxy": "throw new Proxy(new Error('p'), {})",
+    "throw an inherited error": "function Mine(m) { Error.captureStackTrace(this, Mine); this.message"
+                                " = m }\nrequire('util').inherits(Mine, Error);\nthrow new Mine('m')",
+    "throw what has a stack": "throw {stack: 's'}",
+    "throw what has a getter": "throw {get stack() { return 's' }}",
+    "throw a function": "throw function f() {}",
+    "rejection of a DOMException": "Promise.reject(new DOMException('a', 'AbortError'))",
+    "throw in a worker": "const {Worker} = require('worker_threads'); new Worker('null.x', {eval: true})",
     "throw in the last value": "const a = 1\na.b.c",
     "throw in exit": "process.on('exit', () => { throw new Error('late') })",
     "throw after exit": "process.on('exit', () => { throw new Error('late') }); process.exit(0)",
@@ -313,6 +325,31 @@ def test_outputs(warm):
     assert result.done["value"] == result.outputs[6]["text/plain"]
 
 
+@pytest.mark.parametrize("method", [
+    "toMimeBundle() { throw new Error('bad') }", "get toMimeBundle() { throw new Error('bad') }",
+    "async toMimeBundle() { throw new Error('bad') }", "async toMimeBundle() { return null }",
+    "toMimeBundle() { return 5 }", "toMimeBundle() { return new Proxy({}, { ownKeys() { throw 1 } }) }",
+    "toMimeBundle() { return { get then() { throw 1 } } }",
+])
+def test_output_that_fails_is_text(warm, method):
+    result = warm("class Thing { %s }\ndisplay(new Thing());\nconsole.log('on')" % method)
+    assert result.outputs == [{"text/plain": "Thing {}"}], result
+    assert (result.out, result.err, result.done["exit"]) == ("on\n", "", 0), result
+    result = warm("class Thing { %s }\nnew Thing()" % method)
+    assert result.outputs == [{"text/plain": "Thing {}"}], result
+    assert result.done == {"exit": 0, "value": "Thing {}", "error": None}, result
+
+
+def test_bundle_as_value(warm):
+    result = warm("({ 'text/html': '<b>x</b>' })")
+    assert result.outputs == [{"text/html": "<b>x</b>", "text/plain": "{ 'text/html': '<b>x</b>' }"}]
+    assert result.done["value"] == "{ 'text/html': '<b>x</b>' }"
+    assert warm("({ 'text/html': 'x', 'text/plain': 'y' })").outputs == [
+        {"text/html": "x", "text/plain": "y"}]
+    late = warm("class Late { async toMimeBundle() { return { 'text/html': 'x' } } }\nnew Late()")
+    assert late.outputs == [{"text/plain": "Late {}"}]
+
+
 def test_outputs_are_bounded(warm):
     result = warm("display({ 'text/html': 'x'.repeat(9 << 20) });"
                   "display({ 'application/json': 1n, 'text/plain': 'kept' });"
@@ -329,6 +366,11 @@ def test_outputs_are_bounded(warm):
     ("\n\nlet x = ;", "SyntaxError", "Unexpected token ';'", 3),
     ("import 'fs';\nnull.x", "TypeError", "Cannot read properties of null (reading 'x')", 2),
     ("Promise.reject(new RangeError('r'))", "RangeError", "r", 1),
+    ("throw new DOMException('boom', 'AbortError')", "AbortError", "boom", 1),
+    ("throw new Proxy(new Error('p'), {})", "Error", "p", 1),
+    ("const {Worker} = require('worker_threads'); new Worker('throw new RangeError(1)',"
+     " {eval: true})", "RangeError", "1", None),
+    ("throw { stack: 's' }", "Object", "{ stack: 's' }", None),
     ("throw { a: 1 }", "Object", "{ a: 1 }", None), ("throw null", "object", "null", None),
     ("throw Object.freeze(new Error('f'))", "Error", "f", 1),
     ("throw new Proxy(new Error('p'), { defineProperty() { throw 1 } })", None, None, None),
@@ -386,6 +428,13 @@ def test_closed_descriptors(warm):
     with_r = "for (let i = 3; i < 100; i++) try { if (require('fs').fstatSync(i).isSocket())" \
              " require('fs').closeSync(i) } catch {}\nprocess.exit(6)"
     assert warm(with_r).done is None
+
+
+def test_display_without_the_socket(tmp_path):
+    (tmp_path / "main.js").write_text("require('fs').closeSync(5); display(1); process.exit(6)")
+    with Warm() as node:
+        node.send(tmp_path / "main.js")
+        assert node.process.wait(BOUND_S) == 6
 
 
 def test_output_is_flushed_before_done(warm):
@@ -447,14 +496,14 @@ def test_idle_is_silent_and_free():
         assert node.process.wait(BOUND_S) == 0
 
 
-def test_stays_after_done_until_released(tmp_path):
+def test_stays_after_done_for_a_moment(tmp_path):
+    """brig ends the box before; whoever does not understand `done` is told by the status."""
     (tmp_path / "main.js").write_text("setTimeout(() => process.exit(5), 1)")
     with Warm() as node:
         node.send(tmp_path / "main.js")
         assert node.until_done()["exit"] == 5
         time.sleep(0.1)
         assert node.process.poll() is None
-        node.sock.shutdown(socket.SHUT_WR)
         assert node.process.wait(BOUND_S) == 5
 
 

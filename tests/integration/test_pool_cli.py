@@ -55,6 +55,14 @@ def test_wrong_options(brig, options):
     assert run.status == 2 and run.out == b"" and "brig pool --help" in run.text, run
 
 
+def test_options_joined_and_named(brig):
+    run = brig.command("pool", *brig.level, "--size=1", "--runs=1", "--json", "shell", timeout=60)
+    assert run.status == 0 and run.result["pools"][0]["hits"] == 1, run
+    for word, said in (("--size=x", "--size: a number from 1 to 4096"), ("--sise=2", "--sise=2: no such option"),
+                       ("--json=1", "--json=1: takes no value"), ("cobol", "cobol: no language")):
+        assert said in brig.command("pool", word).text
+
+
 def test_help(brig):
     run = brig.command("pool", "--help")
     assert run.status == 0 and b"--size" in run.out and run.err == b"", run

@@ -257,7 +257,7 @@ class Child:
         sizes = {row.split()[0]: int(row.split()[1]) for row in rows[1:]}
         return sizes["Private_Dirty:"] + sizes["Private_Clean:"]
 
-    def send(self, path, argv=(), env=(), source=b"", stdin=b"", stdin_fd=-1):
+    def send(self, path, argv=(), env=(), source=b"", stdin=b"", stdin_fd=-1, files=False):
         self.channel, theirs = socket.socketpair()
         pipes = [os.pipe() for _ in range(2 if stdin_fd >= 0 else 3)]
         if stdin_fd < 0:
@@ -266,7 +266,7 @@ class Child:
             os.close(write_end)
         fds = [stdin_fd, pipes[0][1], pipes[1][1], theirs.detach()]
         texts = [item if isinstance(item, bytes) else os.fsencode(str(item))
-                 for item in (path, source, len(argv), *argv, *env)]
+                 for item in (path, source, "%d%s" % (len(argv), "+" * files), *argv, *env)]
         self.control.sendmsg([b"\0".join(texts)], [
             (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
         for fd in fds:
@@ -649,6 +649,18 @@ def test_channel_closed(run):
     assert (done.status, done.out, done.frames) == (5, "1\n", [])
 
 
+@pytest.mark.parametrize("garbage", ["g", "garbage", "\\x05\\x00\\x00\\x00"])
+def test_channel_with_something_else_in_it(tmp_path, garbage):
+    """Nobody understands `done` then, and nobody hangs up: the status is told all the same."""
+    script = place(tmp_path, "import os, sys\nos.write(int(sys.argv[1]), b'%s')\nsys.exit(5)" % garbage)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        number = str(theirs.fileno())
+        process = subprocess.Popen(COMMAND + [ZYGOTE, "run", number, script, number],
+                                   pass_fds=[theirs.fileno()], env=environment(tmp_path))
+        assert process.wait(BOUND_S) == 5
+
+
 def test_number_of_the_channel_used_again(run, tmp_path):
     done = run("import os\nos.closerange(3, 100)\n"
                "keep = [open('f%d' % n, 'w') for n in range(20)]\ndisplay(1)\n3")
@@ -858,6 +870,14 @@ def test_figures(run, tmp_path):
                             figure_output(5), figure_output(7), {"text/plain": "'value'"}]
 
 
+def test_show_after_display(run, tmp_path):
+    """What was drawn since counts; at the end of the program a figure that was shown does not."""
+    fake_matplotlib(tmp_path)
+    done = run("import matplotlib.pyplot as plt\nf = plt.figure()\ndisplay(f)\nplt.show()\n"
+               "display(plt.figure(3))\nNone").expect()
+    assert done.outputs == [figure_output(1), figure_output(1), figure_output(3)]
+
+
 @pytest.mark.skipif(not has_module("matplotlib"), reason="python3-matplotlib is not installed")
 def test_figures_of_matplotlib(run):
     done = run("import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nplt.plot([2, 1])\n"
@@ -916,14 +936,17 @@ STATE = {
                " sorted(signal.valid_signals())], signal.pthread_sigmask(signal.SIG_BLOCK, []))",
     "timers": "import signal\nprint([signal.getitimer(n) for n in (0, 1, 2)])",
     "threads": "import os, threading\nprint(len(os.listdir('/proc/self/task')),"
+               " threading.main_thread().native_id == os.getpid() == threading.get_native_id(),"
                " threading.enumerate()[0].name, threading.active_count(),"
                " threading.current_thread() is threading.main_thread())",
-    "flags": "import sys\nprint(sys.flags, sys.warnoptions, sys.argv, sys.getrecursionlimit(),"
-             " sys.getswitchinterval())",
+    "flags": "import sys\nprint(sys.flags, sys.warnoptions, sys.argv, sys.getswitchinterval())",
+    "recursion": "def f(n):\n    try: return f(n + 1)\n    except RecursionError: return n\nprint(f(0))",
     "path": "import sys\nprint([p for p in sys.path if p != __file__.rpartition('/')[0]])",
     "globals": "print(sorted(globals()))",
     "environment": "import os\nprint(sorted(os.environ.items()))\n"
                    "os.system('env | sort | grep -v -e ^_= -e ^PWD= -e ^SHLVL= -e ^OLDPWD=')",
+    "warnings from below": "import warnings\ndef f(): warnings.warn('old', DeprecationWarning, "
+                           "stacklevel=3)\nf()\nwarnings.warn('old', DeprecationWarning, stacklevel=9)",
     "warnings": "import warnings\nprint(len(warnings.filters))\nwarnings.warn('w', UserWarning)",
     "gc": "import gc\nprint(gc.isenabled(), gc.get_threshold(), gc.get_debug())",
     "hooks": "import sys\nprint(sys.excepthook, sys.displayhook, sys.gettrace(), sys.getprofile())",
@@ -1014,6 +1037,26 @@ def test_nothing_of_the_zygote_is_in_reach(start_zygote):
         "                found.append(name)\n        frame = frame.f_back\n    return found\n"
         "look()")
     assert done.done == {"exit": 0, "value": "[]", "error": None}, done
+
+
+HIDING = {"queue.py": "here = 1", "json/__init__.py": "here = 1", "random.py": "here = 1",
+          "csv.txt": "a,b", "glob/data": "", "os.py": "here = 1", "math.py": "here = 1"}
+
+
+@pytest.mark.parametrize("hurry", [False, True])
+def test_files_hide_modules_that_are_loaded(start_zygote, bare, tmp_path, hurry):
+    """As in an interpreter that has loaded none of them."""
+    for name, text in HIDING.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    code = ("import sys\nsys.path[:0] = [__file__.rpartition('/')[0]]\n"  # bare: not with -I
+            "import queue, json, random, csv, glob, os, math, textwrap\n"
+            "print([m.__name__ for m in (queue, json, random, csv, glob, os, math) if hasattr(m, 'here')],"
+            " csv.reader, glob.glob, 'json.decoder' in sys.modules)")
+    expected = bare(code).stdout.decode()
+    assert "'queue', 'json', 'random'" in expected
+    assert mask(start_zygote().run(code, hurry=hurry, files=True).out) == mask(expected)
+    assert start_zygote().run(code, hurry=hurry).out.startswith("[] ")
 
 
 def test_a_file_as_input_can_seek(start_zygote, tmp_path):

@@ -105,8 +105,14 @@ def test_the_end_of_a_program_frees_what_it_holds(start, name):  # noqa: F811
 
 STATE = """
 import gc, json, os, signal, sys, threading, time
+def depth(n):
+    try:
+        return depth(n + 1)
+    except RecursionError:
+        return n
 print(json.dumps({
-    "threads": [threading.active_count(), len(os.listdir("/proc/self/task"))],
+    "threads": [threading.active_count(), len(os.listdir("/proc/self/task")),
+                threading.main_thread().native_id == os.getpid()],
     "timers": [signal.getitimer(i)[0] for i in range(3)],
     "handlers": sorted(int(s) for s in signal.valid_signals()
                        if signal.getsignal(s) not in (signal.SIG_DFL, signal.SIG_IGN)),
@@ -115,7 +121,7 @@ print(json.dumps({
     "environment": sorted(os.environ), "argv": sys.argv, "main": sorted(vars(sys.modules["__main__"])),
     "pids": [os.getppid(), os.getpid() == os.getsid(0)],
     "gc": gc.isenabled(), "trace": [sys.gettrace(), sys.getprofile()],
-    "recursion": sys.getrecursionlimit(), "switch": sys.getswitchinterval(),
+    "recursion": depth(0), "switch": sys.getswitchinterval(),
     "cpu": time.process_time() < 1, "zone": time.tzname, "encoding": sys.stdout.encoding,
     "atexit": __import__("atexit")._ncallbacks(), "signals": int(
         [l for l in open("/proc/self/status") if l.startswith("SigIgn")][0].split()[1], 16),
@@ -316,6 +322,7 @@ def test_a_daemon_is_gone_with_its_run(start):  # noqa: F811
     code = ("import ctypes, os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
             "        for f in range(3): os.close(f)\n        ctypes.CDLL(None).prctl(15, b'brig-daemon', 0, 0, 0)\n"
             "        time.sleep(60)\n    os._exit(0)\nos.wait()\ntime.sleep(0.5)\nprint('parent')")
+    batch.good("python", "1")  # there are boxes
     batch.ask("python", code)
     time.sleep(0.3)
     assert daemons(batch), "the control: it is seen while the run lasts"
@@ -338,6 +345,59 @@ def daemons(batch):
             except OSError:
                 pass
     return found
+
+
+# --- what a program writes to the report ----------------------------------------------------------
+
+WRITES = {
+    "python": "import os\nfor n in range(3, 20):\n    try:\n"
+              "        if os.readlink('/proc/self/fd/%%d' %% n).startswith('socket'): os.write(n, b'%s')\n"
+              "    except OSError: pass\nprint('on')\nraise SystemExit(7)",
+    "javascript": "require('fs').writeSync(5, Buffer.from('%s', 'latin1')); display(1);"
+                  "console.log('on'); process.exit(7)",
+}
+
+
+@pytest.mark.parametrize("garbage", ["g", "garbage", "\\x09\\x00\\x00\\x00", "\\x02\\x00\\x00\\x00[]"])
+@pytest.mark.parametrize("language", WRITES)
+def test_a_report_that_nobody_can_read(start, language, garbage):  # noqa: F811
+    """Without `done` the end of the process decides, and comes soon."""
+    result = ends(start(), language, WRITES[language] % garbage)
+    assert (result["state"], result["exit_code"], result["stdout"]) == ("failed", 7, "on\n"), result
+    assert result["usage"]["wall_ms"] < 5000, result
+
+
+# --- modules ---------------------------------------------------------------------------------------
+
+def test_a_file_hides_a_loaded_module(brig, place):
+    """In a warm box as in a cold one."""
+    (place / "queue.py").write_text("here = 1\n")
+    code = "import queue, json\nprint(hasattr(queue, 'here'), hasattr(json, 'here'))"
+    for warm in ([], ["--warm"]):
+        run = brig.run("python", "-c", code, "--file", "%s:queue.py" % (place / "queue.py"), *warm)
+        assert run.expect("finished", 0)["stdout"] == "True False\n", run
+
+
+MATPLOTLIB = ("import matplotlib.pyplot as plt, os\nplt.plot([1, 2])\nplt.title('a')\n"
+              "plt.savefig('/tmp/x.png')\nprint(os.path.getsize('/tmp/x.png') > 1000)\nplt.close()")
+
+
+@pytest.mark.parametrize("preload", [[], ["--preload", "matplotlib.pyplot"]], ids=["import", "preload"])
+def test_matplotlib_draws(start, preload):  # noqa: F811
+    """Debian's has its settings in /etc, and fontconfig has; both want to write to a folder."""
+    batch = start(*preload)
+    for _ in range(2):
+        assert batch.good("python", MATPLOTLIB) == "True\n"
+    assert batch.end() == [] and batch.errors == ""
+
+
+# --- how it ended ----------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("limits", [["--timeout", "500ms"], ["--cpu-time", "1s"]], ids=["wall", "cpu"])
+def test_a_run_that_brig_ended_died_of_no_signal(brig, limits):
+    for warm in ([], ["--warm"]):
+        run = brig.run("python", "-c", "while True: pass", *limits, *warm)
+        assert (run.result["state"], run.result["signal"]) == ("timed_out", None), run
 
 
 # --- brig run --warm ------------------------------------------------------------------------------
