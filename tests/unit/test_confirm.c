@@ -475,8 +475,8 @@ Test(confirm, a_yes_that_the_record_does_not_know_is_none)
 Test(confirm, a_yes_that_was_made_to_say_more_is_none)
 {
 	static const char *const changes[] = {
-		"UPDATE approval SET scope = 2, until_us = 9000000000000000000, "
-		"until_boot = 9000000000000000000 WHERE id = ?1",
+		("UPDATE approval SET scope = 2, until_us = 9000000000000000000, "
+		 "until_boot = 9000000000000000000 WHERE id = ?1"),
 		"UPDATE approval SET scope = 1 WHERE id = ?1",
 		"UPDATE approval SET session = 's2' WHERE id = ?1",
 		"UPDATE approval SET asker = 'cli:7' WHERE id = ?1",
