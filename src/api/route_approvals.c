@@ -145,7 +145,7 @@ void route_decide(struct api *api, struct call *c)
 	CLEANUP_ARENA struct arena arena = ARENA_INIT(4 * MIB);
 	struct answer answer = { 0 };
 	struct err err = { 0 };
-	struct claim key;
+	struct claim key = { 0 };
 	struct approval a;
 	int r;
 

@@ -53,7 +53,7 @@ static bool agrees(struct str detail, const char *key, const struct buf *json)
 
 static bool text_agrees(struct str detail, const char *key, const char *text)
 {
-	CLEANUP_BUF struct buf json = BUF_INIT(8 * VALUE_MAX);
+	CLEANUP_BUF struct buf json = BUF_INIT((size_t)8 * VALUE_MAX);
 
 	json_put_cstr(&json, text);
 	return buf_finish(&json) >= 0 && agrees(detail, key, &json);

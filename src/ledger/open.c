@@ -186,7 +186,8 @@ static int wait_busy(void *data, int count)
 	struct ledger *l = data;
 	uint64_t now = clock_ms();
 
-	if (l->patience_ms < LEDGER_BUSY_MS && now - l->gave_up_ms < BUSY_REST * l->patience_ms)
+	if (l->patience_ms < LEDGER_BUSY_MS &&
+	    now - l->gave_up_ms < (uint64_t)BUSY_REST * l->patience_ms)
 		return 0;
 	if (count == 0)
 		l->busy_since_ms = now;

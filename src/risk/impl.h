@@ -236,7 +236,7 @@ extern const struct lang lang_python, lang_javascript, lang_shell;
 
 /* bind_python.c */
 void python_bind(struct pass *p, uint32_t node);
-struct str python_first_part(struct str name); /* a of a.b.c */
+struct str python_first_part(struct str s); /* a of a.b.c */
 
 #define FIELD_IDS_MAX 4
 

@@ -51,7 +51,7 @@ static void show_name(const char *name, size_t n, char ret[NAME_SHOWN + 4])
 	if (from)
 		at = (size_t)snprintf(ret, NAME_SHOWN + 4, "...");
 	for (size_t i = from; i < n; i++)
-		ret[at++] = name[i] >= ' ' && name[i] <= '~' ? name[i] : '?';
+		ret[at++] = (char)(name[i] >= ' ' && name[i] <= '~' ? name[i] : '?');
 	ret[at] = '\0';
 }
 

@@ -14,4 +14,4 @@
 /* The key under which a function of the script is bound. */
 struct str shell_function(struct pass *p, struct str name);
 /* rm for /bin/rm; another path is another program. */
-struct str shell_base_name(struct str path);
+struct str shell_base_name(struct str s);
