@@ -12,7 +12,7 @@ struct script {
 
 static char peek(const struct script *s)
 {
-	return s->p < s->end ? *s->p : '\0';
+	return (char)(s->p < s->end ? *s->p : '\0');
 }
 
 static void skip_any(struct script *s, const char *chars)
