@@ -8,10 +8,10 @@
 
 #include "sys/syscalls.h"
 
-static int refuse(const char *path, const char *what, struct err *err)
+static int refuse(const char *path, const char *what, int r, struct err *err)
 {
 	(void)err_set(err, ERR_IO, 0, "--out: \"%.100s\" is %s", path, what);
-	return err_remedy(err, -EINVAL, "name a new or a regular file");
+	return err_remedy(err, r, "name a new or a regular file");
 }
 
 int host_file_check(const char *path, struct err *err)
@@ -21,16 +21,16 @@ int host_file_check(const char *path, struct err *err)
 	struct stat st;
 
 	if (fd == -ELOOP)
-		return refuse(path, "a link to no file of its own", err);
+		return refuse(path, "a link to no file of its own", -EINVAL, err);
 	if (fd < 0 && lstat(path, &st) == 0 && S_ISLNK(st.st_mode))
-		return refuse(path, "a link that leads nowhere", err);
+		return refuse(path, "a link that leads nowhere", -EINVAL, err);
 	if (fd < 0)
 		return 0; /* nothing there; or making it will say what is wrong */
 	if (fstat(fd, &st) < 0)
 		return err_set(err, ERR_IO, errno, "fstat \"%.100s\"", path);
 	if (S_ISDIR(st.st_mode))
-		return refuse(path, "a directory", err);
-	return S_ISREG(st.st_mode) ? 0 : refuse(path, "not a regular file", err);
+		return refuse(path, "a directory", -EISDIR, err);
+	return S_ISREG(st.st_mode) ? 0 : refuse(path, "not a regular file", -EINVAL, err);
 }
 
 int host_file_begin(struct host_file *f, const char *path, struct err *err)
