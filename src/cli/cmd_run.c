@@ -226,6 +226,14 @@ static int execute_warm(const struct run_options *o, const struct run_variant *v
 	return r;
 }
 
+/* What the launcher did not understand is not the caller's usage. */
+static int setup_status(enum err_code code)
+{
+	int status = code == ERR_NONE ? EXIT_FAILED : err_code_exit(code);
+
+	return status == EXIT_USAGE ? EXIT_FAILED : status;
+}
+
 int run_status(const struct result *res)
 {
 	switch (res->state) {
@@ -253,7 +261,7 @@ int run_status(const struct result *res)
 	case RUN_EXPIRED:
 		return EXIT_REFUSED;
 	case RUN_SETUP_FAILED:
-		return res->error.code == ERR_NONE ? EXIT_FAILED : err_code_exit(res->error.code);
+		return setup_status(res->error.code);
 	case RUN_LOST:
 	case RUN_STATE_COUNT:
 		return EXIT_FAILED;
