@@ -73,7 +73,8 @@ struct live {
 	struct run_io *io;
 	const struct job *job;
 	struct buf waiting[2]; /* for a reader that is slower than the code */
-	size_t shown[2];       /* of it */
+	size_t shown[2];       /* of what waits */
+	uint64_t taken[2];     /* of the stream, shown or waiting */
 	bool over;
 };
 
@@ -87,10 +88,11 @@ static void note_over(void *data, struct job *job)
 static void show(void *data, bool is_stderr, const char *bytes, size_t n)
 {
 	struct live *live = data;
-	struct buf *to = &live->waiting[is_stderr];
-	uint64_t max = live->job->effective.limits.output_bytes;
+	uint64_t max = live->job->effective.limits.output_bytes, *taken = &live->taken[is_stderr];
 
-	buf_put(to, bytes, MIN2(n, (size_t)(max - MIN2(max, to->len))));
+	n = (size_t)MIN2(n, max - MIN2(max, *taken));
+	buf_put(&live->waiting[is_stderr], bytes, n);
+	*taken += n;
 }
 
 static size_t n_waiting(const struct live *live, int i)
@@ -109,6 +111,8 @@ static void flush_live(struct live *live)
 			               n_waiting(live, i));
 			live->shown[i] += w > 0 ? (size_t)w : 0;
 		}
+		if (live->shown[i] == live->waiting[i].len)
+			live->shown[i] = live->waiting[i].len = 0;
 	}
 }
 
@@ -149,8 +153,7 @@ static void show_rest(struct live *live, const struct result *res)
 			                     n_waiting(live, i), cancel);
 		if (dropped[i])
 			sink_finish(s, i ? "stderr" : "stdout",
-			            kept[i]->len + dropped[i] - live->waiting[i].len, kept[i],
-			            cancel);
+			            kept[i]->len + dropped[i] - live->taken[i], kept[i], cancel);
 	}
 }
 
