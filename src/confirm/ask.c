@@ -118,12 +118,11 @@ int confirm_use(struct ledger *l, const uint8_t digest[SHA256_SIZE], const struc
                 const char *asker, const char *session, const char *job, struct approval *ret,
                 struct err *err)
 {
-	struct seeker k = { .session = session, .asker = asker, .decision = d };
+	struct seeker k = { .session = session, .asker = asker, .decision = d, .ledger = l };
 	struct approval_row row;
 	int r = approvals_ready(l, err);
 
 	moment_now(&k.now);
-	k.ledger = l;
 	if (r >= 0)
 		r = ledger_begin(l, err); /* nobody else may use the same one */
 	if (r >= 0)

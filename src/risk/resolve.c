@@ -379,6 +379,13 @@ static void resolve_text(struct pass *p, uint32_t node, struct names *out)
 	names_add(out, name_make(p, s));
 }
 
+static void resolve_this(struct pass *p, uint32_t node, struct names *out)
+{
+	names_add(out, name_make(p, STR("this")));
+	if (p->g->lang->is_global_this && p->g->lang->is_global_this(p, node))
+		names_add(out, name_make(p, STR("globalThis")));
+}
+
 static void resolve_kind(struct pass *p, uint32_t node, struct names *out)
 {
 	switch ((int)node_kind(p, node)) {
@@ -425,9 +432,7 @@ static void resolve_kind(struct pass *p, uint32_t node, struct names *out)
 		names_add(out, name_make(p, STR("import")));
 		break;
 	case K_THIS:
-		names_add(out, name_make(p, STR("this")));
-		if (p->g->lang->is_global_this && p->g->lang->is_global_this(p, node))
-			names_add(out, name_make(p, STR("globalThis")));
+		resolve_this(p, node, out);
 		break;
 	case K_OTHER:
 		if (node_at(p, node)->first == NO_NODE && node_at(p, node)->named)

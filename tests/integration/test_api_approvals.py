@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may say yes, for whom, until when; and what a flood of questions does to those who answer."""
-import http.server
-import json
 import pathlib
 import sys
-import threading
 import time
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import brigd  # noqa: E402
-from brigd import ASK, until  # noqa: E402
+from brigd import ASK, Hook, until  # noqa: E402
 
 LARGE = 400 << 10
 MIB = 1 << 20
@@ -236,28 +233,10 @@ def test_waiting_requests_have_a_bound_in_bytes(fresh):
 
 # --- a yes that stands is no question -------------------------------------------------------------
 
-class Hook(http.server.BaseHTTPRequestHandler):
-    got = []
-
-    def do_POST(self):
-        self.got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        self.send_response(204)
-        self.end_headers()
-
-    def log_message(self, *_):
-        pass
-
-
 @pytest.fixture
 def hook():
-    Hook.got.clear()
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hook)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    yield "http://127.0.0.1:%d/" % server.server_port
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with brigd.hook_server() as url:
+        yield url
 
 
 def test_only_what_waits_is_asked_again(hook):
@@ -272,13 +251,13 @@ def test_only_what_waits_is_asked_again(hook):
             assert ws.message()["type"] == "hello"
             m = ws.message()
             assert m["approval"]["id"] == waits and m["approval"]["state"] == "waiting", m["approval"]
-        until(lambda: len([g for g in Hook.got if waits in json.dumps(g)]) == 1, "it is told")
+        until(lambda: len([g for g in Hook.got if waits.encode() in g]) == 1, "it is told")
         d.stop()
         Hook.got.clear()
         d.start()
-        until(lambda: [g for g in Hook.got if waits in json.dumps(g)], "it is told again")
+        until(lambda: [g for g in Hook.got if waits.encode() in g], "it is told again")
         time.sleep(1)
-        assert not [g for g in Hook.got if stands in json.dumps(g)], Hook.got
+        assert not [g for g in Hook.got if stands.encode() in g], Hook.got
         d.stop()
     finally:
         d.clean()

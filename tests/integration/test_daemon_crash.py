@@ -9,7 +9,6 @@ random kills a long test.
 import collections
 import contextlib
 import hashlib
-import http.server
 import json
 import os
 import pathlib
@@ -26,7 +25,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import brigd  # noqa: E402
-from brigd import API, Closed, request_bytes, until  # noqa: E402
+from brigd import API, Closed, Hook, request_bytes, until  # noqa: E402
 
 KILLS = int(os.environ.get("BRIG_KILLS", "25"))
 SEED = int(os.environ.get("BRIG_KILL_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
@@ -622,29 +621,10 @@ def test_CR_15_all_boxes_die(daemon):
     daemon.stop()
 
 
-class Hook(http.server.BaseHTTPRequestHandler):
-    """Takes what brigd tells."""
-    got = []
-
-    def do_POST(self):
-        self.got.append(self.rfile.read(int(self.headers["Content-Length"])))
-        self.send_response(204)
-        self.end_headers()
-
-    def log_message(self, *_):
-        pass
-
-
 @pytest.fixture
 def hook():
-    Hook.got.clear()
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hook)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    yield "http://127.0.0.1:%d/" % server.server_port
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with brigd.hook_server() as url:
+        yield url
 
 
 def test_CR_15_the_sender_dies(daemon, hook):

@@ -24,7 +24,6 @@ from test_daemon_crash import Mortal, all_gone  # noqa: E402
 
 FILL = os.path.join(os.environ.get("BRIG_BUILD", str(brigd.ROOT / "build")), "tests", "lib",
                     "ledger_fill")
-root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 
 @pytest.fixture
@@ -94,7 +93,7 @@ def check_two(d, run, asked, approval):
     d.check()
 
 
-@root_only
+@pytest.mark.needs_root
 def test_next_daemon_in_another_pid_namespace_recovers():
     d = Contained()
     try:
@@ -167,7 +166,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", str(state)], check=True)
 
 
-@root_only
+@pytest.mark.needs_root
 def test_end_that_met_a_full_disk_is_recorded_later(small_disk):
     d = small_disk.start()
     d.run("warm")

@@ -9,6 +9,7 @@ import collections
 import contextlib
 import glob
 import hashlib
+import http.server
 import json
 import os
 import pathlib
@@ -19,6 +20,7 @@ import socket
 import struct
 import subprocess
 import tempfile
+import threading
 import time
 
 LIB = pathlib.Path(__file__).resolve().parent
@@ -767,3 +769,31 @@ def running(**kw):
         d.stop()
     finally:
         d.clean()
+
+
+class Hook(http.server.BaseHTTPRequestHandler):
+    """Takes what brigd tells."""
+    got = []
+
+    def do_POST(self):
+        self.got.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@contextlib.contextmanager
+def hook_server():
+    """A webhook's address; what comes there is in Hook.got."""
+    Hook.got.clear()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hook)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    try:
+        yield "http://127.0.0.1:%d/" % server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
