@@ -296,8 +296,7 @@ static void show_stats(struct batch *b)
 
 static int usage(struct err *err, const char *word, const char *text)
 {
-	(void)err_set(err, ERR_INVALID, 0, "%.60s: %s", word, text);
-	return err_remedy(err, -EINVAL, "see \"brig batch --help\"");
+	return option_wrong("batch", word, text, err);
 }
 
 /* 1: the value was taken; 0: it has none; else an error. */

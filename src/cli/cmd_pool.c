@@ -243,8 +243,7 @@ static void print_json(const struct measure *m, size_t n)
 
 static int usage(struct err *err, const char *word, const char *text)
 {
-	(void)err_set(err, ERR_INVALID, 0, "%.60s: %s", word, text);
-	return err_remedy(err, -EINVAL, "see \"brig pool --help\"");
+	return option_wrong("pool", word, text, err);
 }
 
 /* 1: the value was taken; 0: it has none; else an error. */

@@ -20,6 +20,12 @@ struct option_word option_word(int argc, char **argv, int i)
 	return w;
 }
 
+int option_wrong(const char *command, const char *word, const char *text, struct err *err)
+{
+	(void)err_set(err, ERR_INVALID, 0, "%.60s: %s", word, text);
+	return err_remedy(err, -EINVAL, "see \"brig %s --help\"", command);
+}
+
 int words_parse(int argc, char **argv, const struct word *known, size_t n_known,
                 const char **rest[], size_t n_rest)
 {

@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/err.h"
+
 /* An option: of value and flag one is there. */
 struct word {
 	const char *name, **value;
@@ -19,6 +21,8 @@ struct option_word {
 };
 
 struct option_word option_word(int argc, char **argv, int i);
+/* What is wrong with it, and where the command's options are told; -EINVAL. */
+int option_wrong(const char *command, const char *word, const char *text, struct err *err);
 
 /* Options anywhere, and at most n_rest other words, in their order; else -EINVAL. */
 int words_parse(int argc, char **argv, const struct word *known, size_t n_known,
