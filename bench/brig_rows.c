@@ -23,12 +23,15 @@
 #define CGROUP_LAYERS                                                                              \
 	(LAYER_BIT(CG_MEMORY) | LAYER_BIT(CG_SWAP) | LAYER_BIT(CG_PIDS) | LAYER_BIT(CG_CPU))
 
-/* A plan of the entry's program; `kept`: for a launcher that has the root already. */
-static int make_plan(const struct entry *e, const struct request *req, bool kept, struct arena *a,
-                     struct plan *ret, struct err *err)
+/* route_plan(), or one of those for a launcher that stays. */
+typedef int plan_fn(const struct request *req, const struct image *image, struct arena *a,
+                    struct plan *ret, struct err *err);
+
+/* A plan of the entry's program. */
+static int make_plan(const struct entry *e, const struct request *req, plan_fn *route,
+                     struct arena *a, struct plan *ret, struct err *err)
 {
-	int r = kept ? route_warm(req, &image_host, a, ret, err)
-	             : route_plan(req, &image_host, a, ret, err);
+	int r = route(req, &image_host, a, ret, err);
 	const char **argv = arena_array(a, 2, sizeof(*argv));
 
 	if (r < 0)
@@ -44,7 +47,7 @@ static int make_plan(const struct entry *e, const struct request *req, bool kept
 	return 0;
 }
 
-static int jail_once(struct launcher *l, const struct entry *e, bool kept, uint32_t without,
+static int jail_once(struct launcher *l, const struct entry *e, plan_fn *route, uint32_t without,
                      struct err *err)
 {
 	CLEANUP_ARENA struct arena a = ARENA_INIT(4 * MIB);
@@ -56,7 +59,7 @@ static int jail_once(struct launcher *l, const struct entry *e, bool kept, uint3
 
 	result_init(&res);
 	bench_request(&req, e->what->language, NETWORK_LOOPBACK, e->what->code);
-	r = make_plan(e, &req, kept, &a, &plan, err);
+	r = make_plan(e, &req, route, &a, &plan, err);
 	if (r < 0)
 		return r;
 	plan.layers &= ~without;
@@ -71,7 +74,7 @@ static int cold(struct entry *e, uint32_t without, struct err *err)
 	int r = launcher_start(&l, option_launcher(), err);
 
 	if (r >= 0)
-		r = jail_once(&l, e, false, without, err);
+		r = jail_once(&l, e, route_plan, without, err);
 	launcher_stop(&l);
 	return r;
 }
@@ -98,7 +101,7 @@ static int keep_root(struct launcher *l, const struct entry *e, struct err *err)
 	int r;
 
 	bench_request(&req, e->what->language, NETWORK_LOOPBACK, e->what->code);
-	r = make_plan(e, &req, true, &a, &plan, err);
+	r = make_plan(e, &req, route_warm, &a, &plan, err);
 	if (r >= 0)
 		r = launcher_keep(l, 0, &plan, false, err);
 	if (r < 0)
@@ -128,7 +131,7 @@ static int resident_setup(struct entry *e, struct err *err)
 
 static int resident_run(struct entry *e, struct err *err)
 {
-	return jail_once(e->state, e, true, 0, err);
+	return jail_once(e->state, e, route_warm_again, 0, err);
 }
 
 static void resident_teardown(struct entry *e)

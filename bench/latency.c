@@ -25,7 +25,7 @@
 #define ENTRIES_MAX 32
 #define SETTLE_MS   100 /* for what the kernel does after an end */
 
-static uint64_t samples = 500, budget_ms = 60000, least = 20, cpu_runs = 50, only, no_peers,
+static uint64_t samples = 500, budget_ms = 60000, least = 20, cpu_runs = 50, only, row, no_peers,
 		break_output;
 
 /* ---- one run --------------------------------------------------------------------------- */
@@ -223,7 +223,10 @@ static size_t contest(struct workload *w)
 	size_t n = add_all(entries, 0, w, peer_contestants, no_peers ? 3 : peer_contestants_n);
 	size_t failed;
 
-	n = add_all(entries, n, w, brig_contestants, brig_contestants_n);
+	if (row)
+		n = add_all(entries, n, w, brig_contestants + row - 1, 1);
+	else
+		n = add_all(entries, n, w, brig_contestants, brig_contestants_n);
 	if (break_output) /* shows that a wrong answer is noticed */
 		w->output = "these bytes never come\n";
 	run_all(entries, n);
@@ -247,6 +250,7 @@ int main(int argc, char **argv)
 		{ "least", &least, 100000, "samples of a slow contestant" },
 		{ "cpu-runs", &cpu_runs, 100000, "alone, for the processor time" },
 		{ "only", &only, workloads_n, "this workload, from 1; 0: all" },
+		{ "row", &row, brig_contestants_n, "of brig's rows this one, from 1; 0: all" },
 		{ "no-peers", &no_peers, 0, "bare and brig only" },
 		{ "break", &break_output, 0, "expect other bytes: every run must fail" },
 	};

@@ -308,6 +308,7 @@ static int prepare_dev(struct box_host *host, const struct plan *plan, uint32_t 
 	if (!host->privileged || !(plan->layers & LAYER_BIT(DEV_NODES)))
 		return FD_NONE;
 	fd = host->spare_dev >= 0 ? fd_take(&host->spare_dev) : dev_make_nodes(err);
+	host->dev_failed = fd < 0;
 	if (fd < 0 && plan->required & LAYER_BIT(DEV_NODES))
 		return fd;
 	if (fd >= 0)

@@ -55,8 +55,9 @@ struct box_setup {
 /* What the launcher has for all its boxes. */
 struct box_host {
 	struct cgroup_host cgroups;
-	int proc_fd;   /* the host's /proc: a launcher that stays has another root */
-	int spare_dev; /* device nodes that were made ahead, for the next box */
+	int proc_fd;     /* the host's /proc: a launcher that stays has another root */
+	int spare_dev;   /* device nodes that were made ahead, for the next box */
+	bool dev_failed; /* none could be made */
 	bool privileged;
 	bool shared_root;
 	struct err template_err; /* why there is none */

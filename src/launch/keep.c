@@ -49,8 +49,12 @@ void plan_unmap(struct kept_plan *k)
 	k->bytes = NULL;
 }
 
-/* The child: two descriptors of ours, the launcher's null and stderr, no signal ignored. */
-static _Noreturn void become_zygote(const struct kept_plan *k, int sock)
+/*
+ * The child: three descriptors of ours, the launcher's null and stderr, no signal ignored. The root
+ * has no /proc that would show us to ourselves.
+ */
+static _Noreturn void become_zygote(const struct box_host *host, const struct kept_plan *k,
+                                    int sock)
 {
 	/* What we ignore, and two that the C library of our caller does and hides. */
 	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE, 32, 33 };
@@ -62,6 +66,8 @@ static _Noreturn void become_zygote(const struct kept_plan *k, int sock)
 	} dfl = { .handler = SIG_DFL };
 	static const int needed[] = { CAP_SYS_ADMIN, CAP_SYS_PTRACE }; /* to join a box */
 	int high_sock = fcntl(sock, F_DUPFD, 100), high_plan = fcntl(k->fd, F_DUPFD, 100);
+	int own = openat(host->proc_fd, "self", O_PATH | O_DIRECTORY);
+	int high_own = own < 0 ? FD_NONE : fcntl(own, F_DUPFD, 100);
 
 	for (size_t i = 0; i < ELEMENTSOF(ignored); i++)
 		(void)syscall(SYS_rt_sigaction, ignored[i], &dfl, NULL, 8);
@@ -71,13 +77,15 @@ static _Noreturn void become_zygote(const struct kept_plan *k, int sock)
 		_exit(126);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || high_sock < 0 || high_plan < 0 ||
 	    dup2(high_sock, ZYGOTE_SOCKET_FD) < 0 || dup2(high_plan, ZYGOTE_PLAN_FD) < 0 ||
-	    sys_close_range(ZYGOTE_PLAN_FD + 1, ~0U, 0) < 0)
+	    high_own < 0 || dup2(high_own, ZYGOTE_PROC_FD) < 0 ||
+	    sys_close_range(ZYGOTE_PROC_FD + 1, ~0U, 0) < 0)
 		_exit(126);
 	(void)execve(k->plan.exec, (char *const *)k->plan.argv, (char *const *)k->plan.env);
 	_exit(127);
 }
 
-int zygote_start(const struct kept_plan *k, uint32_t plan, struct zygote *ret, struct err *err)
+int zygote_start(const struct box_host *host, const struct kept_plan *k, uint32_t plan,
+                 struct zygote *ret, struct err *err)
 {
 	struct zygote z = { .plan = plan };
 	int pair[2], r = sock_pair(pair);
@@ -87,7 +95,7 @@ int zygote_start(const struct kept_plan *k, uint32_t plan, struct zygote *ret, s
 		return err_set(err, ERR_SETUP, -r, "socket pair");
 	pid = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
 	if (pid == 0)
-		become_zygote(k, pair[1]);
+		become_zygote(host, k, pair[1]);
 	(void)close(pair[1]);
 	z.sock = pair[0];
 	if (pid < 0) {

@@ -32,5 +32,6 @@ int plan_map(int fd, struct kept_plan *ret, struct err *err);
 void plan_unmap(struct kept_plan *k);
 
 /* Starts the plan's program in our root; it says when it is ready. */
-int zygote_start(const struct kept_plan *k, uint32_t plan, struct zygote *ret, struct err *err);
+int zygote_start(const struct box_host *host, const struct kept_plan *k, uint32_t plan,
+                 struct zygote *ret, struct err *err);
 void zygote_stop(struct zygote *z);

@@ -33,11 +33,12 @@
 #include "launch/box.h"
 #include "launch/keep.h"
 #include "sys/sock.h"
+#include "sys/spread.h"
 #include "sys/syscalls.h"
 
 #define SWEEP_AGE_S 10 /* a live box has a task within milliseconds */
 
-#define AHEAD_MS       2       /* of quiet; what was begun just now shall have the processors */
+#define AHEAD_MS       1       /* of quiet; what was begun just now shall have the processors */
 #define TIMER_SLACK_NS 50000ul /* the kernel's default */
 #define EVENTS_MAX     64
 
@@ -201,7 +202,7 @@ static int add_zygote(struct launcher *l, uint32_t plan, struct err *err)
 		i++;
 	if (i == ZYGOTES_MAX)
 		return err_set(err, ERR_LIMIT, EAGAIN, "too many zygotes");
-	r = zygote_start(&l->kept[plan], plan, &l->zygotes[i], err);
+	r = zygote_start(&l->host, &l->kept[plan], plan, &l->zygotes[i], err);
 	if (r < 0)
 		return r;
 	r = observe(l, l->zygotes[i].sock, TAG_ZYGOTE, i);
@@ -319,6 +320,29 @@ static void sweep_once(struct launcher *l)
 	l->swept = true;
 }
 
+/* Ahead of the next box, while nobody waits for us. When it fails that box makes its own. */
+static void stock_dev(struct box_host *host)
+{
+	host->spare_dev = dev_make_nodes(NULL);
+	host->dev_failed = host->spare_dev < 0;
+}
+
+static bool dev_wanted(const struct launcher *l)
+{
+	return l->host.privileged && l->host.spare_dev < 0 && !l->host.dev_failed && !l->once;
+}
+
+/* One thing at a time: somebody may come. */
+static void do_ahead(struct launcher *l)
+{
+	if (dev_wanted(l))
+		stock_dev(&l->host);
+	else if (net_wanted(&l->host))
+		net_store_one(&l->host);
+	else
+		sweep_once(l);
+}
+
 /* Returns 0 to go on, 1 when the caller is gone, -errno when it talks nonsense. */
 static int serve_socket(struct launcher *l)
 {
@@ -333,13 +357,6 @@ static int serve_socket(struct launcher *l)
 	r = msg.len == sizeof(call) ? obey(l, &call, &msg) : -EPROTO;
 	sock_msg_close(&msg);
 	return r;
-}
-
-/* Ahead of the next box, while nobody waits for us. When it fails that box makes its own. */
-static void stock_dev(struct box_host *host)
-{
-	if (host->privileged && host->spare_dev < 0)
-		host->spare_dev = dev_make_nodes(NULL);
 }
 
 /* Returns 1 when there is nothing more to do. */
@@ -357,10 +374,7 @@ static int finish_box(struct launcher *l, size_t i)
 	l->boxes[i].pid = 0;
 	l->n_boxes--;
 	(void)sock_send(LAUNCH_SOCKET_FD, &reply, sizeof(reply), NULL, 0);
-	if (l->once && !l->n_boxes)
-		return 1;
-	stock_dev(&l->host);
-	return 0;
+	return l->once && !l->n_boxes;
 }
 
 /* Its predecessor ends when it sees its socket closed. */
@@ -415,7 +429,7 @@ static int handle(struct launcher *l, uint64_t event)
 static int wait_ms(const struct launcher *l)
 {
 	uint64_t now;
-	int ahead = net_wanted(&l->host) ? AHEAD_MS : -1;
+	int ahead = dev_wanted(l) || net_wanted(&l->host) ? AHEAD_MS : -1;
 
 	if (!l->n_watched)
 		return ahead < 0 && l->n_boxes && !l->swept ? WATCH_MS : ahead;
@@ -446,10 +460,8 @@ static int serve(struct launcher *l)
 
 		if (n < 0 && errno != EINTR)
 			return -errno;
-		if (n == 0 && net_wanted(&l->host))
-			net_store_one(&l->host);
-		else if (n == 0)
-			sweep_once(l);
+		if (n == 0)
+			do_ahead(l);
 		for (int i = 0; i < n && r == 0; i++)
 			r = handle(l, events[i].data.u64);
 		look_at_watched(l);
@@ -543,6 +555,7 @@ int main(int argc, char **argv)
 	l->host.privileged = geteuid() == 0;
 	if (argc == 3 && streq(argv[0], INIT_NAME))
 		init_exec_main(argv);
+	spread_self(); /* our caller has plans to make meanwhile */
 	if (settle_in(l->host.privileged) < 0)
 		return 1;
 	r = launcher_confine(&err);

@@ -26,8 +26,8 @@
 
 #include "base/fd.h"
 #include "launch/box.h"
+#include "launch/huge.h"
 #include "launch/keep.h"
-#include "launch/text.h"
 #include "sys/sock.h"
 #include "sys/syscalls.h"
 
@@ -220,7 +220,8 @@ EXPORT long brig_serve(int sock, const struct hooks *hooks, int at_once, char *b
 		(void)!write(STDERR_FILENO, why, sizeof(why) - 1);
 		return -EBUSY;
 	}
-	text_into_huge_pages();
+	huge_pages(ZYGOTE_PROC_FD);
+	(void)close(ZYGOTE_PROC_FD);
 	r = send(sock, "", 1, MSG_NOSIGNAL) == 1 ? 1 : -errno;
 	while (r == 1)
 		r = serve_one(sock, hooks);

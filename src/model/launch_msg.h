@@ -148,6 +148,7 @@ enum { ZYGOTE_FD_INIT = 0, ZYGOTE_FD_CONTROL, ZYGOTE_FD_WAIT, ZYGOTE_FD_CGROUP }
 /* Descriptors of a zygote. */
 #define ZYGOTE_SOCKET_FD 3
 #define ZYGOTE_PLAN_FD   4
+#define ZYGOTE_PROC_FD   5 /* its own directory of the host's /proc, until it is ready */
 
 /* Descriptors of brig-init. */
 #define INIT_CONTROL_FD 3

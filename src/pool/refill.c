@@ -95,7 +95,7 @@ static int order_private(struct pool *p, struct pool_call *c, struct err *err)
 	like.env = s->config.like.env;
 	like.n_env = s->config.like.n_env;
 	plan = arena_alloc(a, sizeof(*plan));
-	r = plan ? route_warm(&like, &image_host, a, plan, err) : -ENOMEM;
+	r = plan ? route_warm_again(&like, &image_host, a, plan, err) : -ENOMEM;
 	if (r >= 0) {
 		plan->layers &= ~p->without;
 		plan->required &= ~p->without;

@@ -408,8 +408,8 @@ static int add_waiting_command(const struct request *req, const struct image *im
 	return 0;
 }
 
-int route_warm(const struct request *req, const struct image *image, struct arena *a,
-               struct plan *ret, struct err *err)
+static int plan_waiting(const struct request *req, const struct image *image, bool runners,
+                        struct arena *a, struct plan *ret, struct err *err)
 {
 	struct plan p = plan_start(req);
 	int r = check_tier(req->tier, err);
@@ -418,7 +418,7 @@ int route_warm(const struct request *req, const struct image *image, struct aren
 		r = alloc_lists(a, &p, err);
 	if (r >= 0)
 		r = image->add(a, &p, err);
-	if (r >= 0)
+	if (r >= 0 && runners)
 		r = add_runners(&p, err);
 	if (r >= 0)
 		r = add_places(&p, err);
@@ -440,6 +440,18 @@ int route_warm(const struct request *req, const struct image *image, struct aren
 		p.rlimits[i].value += p.rlimits[i].resource == RLIMIT_NOFILE; /* the report's */
 	*ret = p;
 	return 0;
+}
+
+int route_warm(const struct request *req, const struct image *image, struct arena *a,
+               struct plan *ret, struct err *err)
+{
+	return plan_waiting(req, image, true, a, ret, err);
+}
+
+int route_warm_again(const struct request *req, const struct image *image, struct arena *a,
+                     struct plan *ret, struct err *err)
+{
+	return plan_waiting(req, image, false, a, ret, err);
 }
 
 const char *route_script(const struct request *req)

@@ -38,6 +38,12 @@ int route_plan(const struct request *req, const struct image *image, struct aren
  */
 int route_warm(const struct request *req, const struct image *image, struct arena *a,
                struct plan *ret, struct err *err);
+/*
+ * The same for a launcher that has the image already, of a plan that it keeps: without the files
+ * that runners are, 100 KiB which nobody would read.
+ */
+int route_warm_again(const struct request *req, const struct image *image, struct arena *a,
+                     struct plan *ret, struct err *err);
 /* The name of the request's script below /workspace. */
 const char *route_script(const struct request *req);
 /* Program, arguments and environment of a request that is run in a box of `warm`; nothing else. */

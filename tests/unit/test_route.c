@@ -502,6 +502,28 @@ Test(route, each_language_waits_in_its_own_way)
 	}
 }
 
+Test(route, a_launcher_that_has_the_image_is_not_told_the_runners_again)
+{
+	CLEANUP_ARENA struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
+	struct request req;
+	struct plan first, again;
+	size_t k = 0;
+
+	request_of(&req, LANGUAGE_PYTHON);
+	cr_assert(route_warm(&req, &fake, &a, &first, NULL) == 0);
+	cr_assert(route_warm_again(&req, &fake, &a, &again, NULL) == 0);
+	for (size_t i = 0; i < first.n_fs; i++) {
+		if (str_has_prefix(first.fs[i].path, "/etc/brig"))
+			continue;
+		cr_assert(k < again.n_fs, "all else is the same");
+		cr_expect(again.fs[k].kind == first.fs[i].kind);
+		cr_expect_str_eq(again.fs[k++].path, first.fs[i].path);
+	}
+	cr_expect(k == again.n_fs && k < first.n_fs);
+	cr_expect(again.n_rules == first.n_rules && again.n_argv == first.n_argv);
+	cr_expect(again.layers == first.layers && again.required == first.required);
+}
+
 Test(route, a_waiting_box_has_the_runners_and_nothing_of_a_request)
 {
 	static const char *const runners[] = { "/etc/brig/run.cjs", "/etc/brig/warm.cjs",
