@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import time
 
 import pytest
@@ -56,6 +57,8 @@ def test_no_two_children_of_a_program_draw_the_same(start):  # noqa: F811
     assert len(lines) == len(set(lines)) == 8 and {l.split()[1] for l in lines} == {"1"}
 
 
+HUGE_PAGES = tuple(map(int, os.uname().release.split(".")[:2])) >= (6, 1) and os.path.exists(
+    "/sys/kernel/mm/transparent_hugepage")
 MOVED = """
 import ctypes, sys
 moved = 0
@@ -72,14 +75,41 @@ print(moved)
 
 def test_the_code_of_the_interpreter_is_what_is_in_its_file(start):  # noqa: F811
     """It is moved into huge pages, where there are some; a box writes to none of them."""
-    kernel = tuple(map(int, os.uname().release.split(".")[:2]))
-    there = kernel >= (6, 1) and os.path.exists("/sys/kernel/mm/transparent_hugepage")
     batch = start()
-    assert batch.good("python", MOVED) == "%d\n" % there
+    assert batch.good("python", MOVED) == "%d\n" % HUGE_PAGES
     write = ("import ctypes\naddress = ctypes.cast(ctypes.pythonapi.PyLong_FromLong, ctypes.c_void_p)\n"
              "ctypes.memset(address.value, 0, 1)")
     assert batch.run("python", write)["signal"] == signal.SIGSEGV
     assert batch.good("python", "print(int('5'))") == "5\n"
+
+
+NAMED = """
+large = 0
+for line in open("/proc/self/maps"):
+    place, rights, _, _, inode = line.split()[:5]
+    first, last = [int(end, 16) for end in place.split("-")]
+    large += rights == "rw-p" and int(inode) != 0 and last - first >= 1 << 19
+print(large)
+"""
+GROW = """
+import ctypes, gc
+kept = [[i] for i in range(200000)]
+blocks = [ctypes.create_string_buffer(n) for n in range(1000, 200000, 997)]
+assert sum(x[0] for x in kept) == 199999 * 100000 and all(len(b) == n for b, n in zip(
+    blocks, range(1000, 200000, 997)))
+del kept, blocks
+gc.collect()
+print(len([bytes(4096) for _ in range(5000)]))
+"""
+
+
+def test_the_data_of_the_interpreter_is_moved_and_whole(start):  # noqa: F811
+    """Into huge pages, which are no file's any more; the heap goes on growing and shrinking."""
+    plain = int(subprocess.check_output(["/usr/bin/python3", "-c", NAMED]))
+    batch = start()
+    assert plain and int(batch.good("python", NAMED)) == (0 if HUGE_PAGES else plain)
+    for _ in range(3):
+        assert batch.good("python", GROW) == "5000\n"
 
 
 FINALIZERS = """
