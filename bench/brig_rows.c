@@ -17,6 +17,7 @@
 #include "route/route.h"
 
 #define WAITING 4 /* boxes; not more in demand, so that the refill costs the same all the time */
+#define IN_ROW  6 /* boxes for a turn in a row, and one that still waits then */
 
 /* ---- by the jail: cold, and with a resident launcher ------------------------------------- */
 
@@ -166,6 +167,11 @@ static int warm_setup(struct entry *e, struct err *err)
 	return open_pool(e, NETWORK_LOOPBACK, WAITING, WAITING, err);
 }
 
+static int row_setup(struct entry *e, struct err *err)
+{
+	return open_pool(e, NETWORK_LOOPBACK, IN_ROW, IN_ROW, err);
+}
+
 static int warm_none_setup(struct entry *e, struct err *err)
 {
 	return open_pool(e, NETWORK_NONE, WAITING, WAITING, err);
@@ -223,6 +229,7 @@ const struct contestant brig_contestants[] = {
 	{ POOL_ROW("brig, pool empty, network none", demand_none_setup) },
 	{ POOL_ROW("brig, warm, hot", warm_setup) },
 	{ POOL_ROW("brig, warm, hot, network none", warm_none_setup) },
+	{ POOL_ROW("brig, warm, five in a row", row_setup), .in_a_row = true },
 	{ POOL_ROW("brig, warm, 50 ms idle", warm_setup), .idle_ms = 50 },
 };
 

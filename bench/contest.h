@@ -43,6 +43,7 @@ struct contestant {
 	const char *name;
 	const char *needs; /* a program; NULL: always there */
 	unsigned idle_ms;  /* of quiet before each sample; 0: a run of the same kind (hot) */
+	bool in_a_row;     /* the runs of a turn follow each other: no rest between them */
 	bool full;         /* as many samples as asked, however slow */
 	bool killed;       /* its processes are, at the end: without cgroups their time is lost */
 	bool cpu_hidden;   /* somebody else's child does the work */
@@ -51,7 +52,7 @@ struct contestant {
 	/* All but run may be NULL. -errno: it takes no part, *err says why. */
 	int (*setup)(struct entry *e, struct err *err);
 	int (*run)(struct entry *e, struct err *err);
-	/* Not timed, after each run: what is still going on comes to its end. */
+	/* Not timed, after each run or turn: what is still going on comes to its end. */
 	int (*rest)(struct entry *e, struct err *err);
 	void (*idle)(struct entry *e, unsigned ms);
 	void (*teardown)(struct entry *e);

@@ -6,7 +6,9 @@
  * that what the machine does meanwhile hits them alike; compare ratios inside one table.
  *
  * A turn is a few runs: hot, back to back after one that is not counted; or idle, each after a
- * quiet moment. Between runs everybody may finish what is under way, and that is not timed.
+ * quiet moment. Between runs everybody may finish what is under way, and that is not timed: a pool
+ * ends the box of the run before and makes another. Where it says "in a row", that comes after the
+ * last run of the turn, as for somebody who has several requests.
  */
 
 #include <errno.h>
@@ -44,7 +46,7 @@ static void measure(struct entry *e, bool keep)
 	end = clock_ns();
 	if (r >= 0 && keep)
 		samples_add(&e->samples, end - start);
-	if (r >= 0)
+	if (r >= 0 && !e->who->in_a_row)
 		r = rest(e, &err);
 	if (r < 0)
 		samples_fail(&e->samples, &err);
@@ -59,6 +61,8 @@ static bool wants_more(const struct entry *e)
 
 static void take_turn(struct entry *e)
 {
+	struct err err = { 0 };
+
 	if (!e->who->idle_ms)
 		measure(e, false);
 	for (int i = 0; i < BURST && wants_more(e); i++) {
@@ -66,6 +70,8 @@ static void take_turn(struct entry *e)
 			e->who->idle(e, e->who->idle_ms);
 		measure(e, true);
 	}
+	if (e->who->in_a_row && rest(e, &err) < 0)
+		samples_fail(&e->samples, &err);
 }
 
 /* ---- who takes part -------------------------------------------------------------------- */

@@ -21,7 +21,8 @@
 #include "pipeline/pipeline.h"
 
 #define RUNS_MAX 100000
-#define BOXES    4
+#define IN_ROW   6 /* runs without a rest between them, each kind twice */
+#define BOXES    (IN_ROW + 1)
 
 static const char snippet[] = "from collections import defaultdict\n"
 			      "def group(words):\n"
@@ -113,8 +114,9 @@ static void series_done(struct series *s)
 static void run_one(struct pipeline *pl, bool fresh, unsigned i, struct series *s)
 {
 	static struct job job;
+	static unsigned serial;
 	char code[512];
-	int n = snprintf(code, sizeof(code), snippet, fresh ? i : 0);
+	int n = snprintf(code, sizeof(code), snippet, fresh ? ++serial : 0);
 	uint64_t begin, last;
 
 	job_init(&job);
@@ -179,14 +181,16 @@ static int one_box(void *data, const struct request *req, struct err *err)
 	return r;
 }
 
-/* As in `latency`, "hot": the boxes of the runs before are gone and new ones wait, so that what is
- * measured is the run and not the making of boxes beside it. The first run makes the pool's shape.
+/*
+ * As in `latency`: the boxes of the runs before are gone and new ones wait, so that what is
+ * measured is the run and not the making of boxes beside it; before each run, or before each row of
+ * runs. The first run makes the pool's shape.
  */
-static void settle(struct pool *pool, unsigned i)
+static void settle(struct pool *pool, unsigned i, unsigned row)
 {
 	struct err err = { 0 };
 
-	if (i > 0 && settle_pool(pool, &err) < 0) {
+	if (i > 0 && i % row == 0 && settle_pool(pool, &err) < 0) {
 		(void)fprintf(stderr, "pipeline: %s\n", err.msg);
 		exit(1);
 	}
@@ -211,7 +215,48 @@ static void run_bare(struct pool *pool, unsigned i, struct series *s)
 	result_done(&res);
 }
 
+static void print_warm(struct series *bare, struct series flow[2], unsigned row)
+{
+	double plain = p50(bare->total, bare->n);
+
+	(void)printf("warm python, %s\n", row > 1 ? "in a row" : "boxes are made between the runs");
+	(void)printf("  no flow                          p50 %7.1f us\n", plain);
+	for (int seen = 0; seen < 2; seen++) {
+		double with = p50(flow[seen].total, flow[seen].n);
+
+		(void)printf("  flow, %-26s p50 %7.1f us  (+%.1f) |",
+		             seen ? "code seen before" : "new code", with, with - plain);
+		print_steps(&flow[seen]);
+	}
+}
+
 /* The same box with and without the flow around it, by turns. */
+static void compare_warm(struct pool *pool, struct pipeline *pl, size_t n, unsigned row)
+{
+	struct series flow[2], bare;
+
+	series_init(&flow[0], n);
+	series_init(&flow[1], n);
+	series_init(&bare, n);
+	for (unsigned i = 0; i < 3 * n; i++) {
+		settle(pool, i, row);
+		switch ((i + i / 3) % 3) { /* each comes first, second and third as often */
+		case 0:
+			run_one(pl, true, i / 3, &flow[0]);
+			break;
+		case 1:
+			run_one(pl, false, i / 3, &flow[1]);
+			break;
+		default:
+			run_bare(pool, i / 3, &bare);
+		}
+	}
+	print_warm(&bare, flow, row);
+	series_done(&bare);
+	series_done(&flow[0]);
+	series_done(&flow[1]);
+}
+
 static void measure_warm(const char *dir, const char *launcher, size_t n)
 {
 	struct pool_config pool_config = { .launcher = launcher };
@@ -221,7 +266,6 @@ static void measure_warm(const char *dir, const char *launcher, size_t n)
 		                          .executors = { &ex.base },
 		                          .n_executors = 1 };
 	struct err err = { 0 };
-	struct series flow[2], bare;
 	struct pipeline *pl;
 
 	if (pool_open(&pool_config, &ex.pool, &err) < 0) {
@@ -231,36 +275,10 @@ static void measure_warm(const char *dir, const char *launcher, size_t n)
 	ex.data = ex.pool;
 	if (pipeline_open(&config, &pl, &err) < 0)
 		exit(1);
-	series_init(&flow[0], n);
-	series_init(&flow[1], n);
-	series_init(&bare, n);
-	for (unsigned i = 0; i < 3 * n; i++) {
-		settle(ex.pool, i);
-		switch ((i + i / 3) % 3) { /* each comes first, second and third as often */
-		case 0:
-			run_one(pl, true, i / 3, &flow[0]);
-			break;
-		case 1:
-			run_one(pl, false, i / 3, &flow[1]);
-			break;
-		default:
-			run_bare(ex.pool, i / 3, &bare);
-		}
-	}
-	(void)printf("warm python, no flow               p50 %7.1f us\n", p50(bare.total, n));
-	(void)printf("warm python, flow, new code        p50 %7.1f us  (+%.1f)\n",
-	             p50(flow[0].total, n), p50(flow[0].total, n) - p50(bare.total, n));
-	(void)printf("warm python, flow, code seen       p50 %7.1f us  (+%.1f)\n",
-	             p50(flow[1].total, n), p50(flow[1].total, n) - p50(bare.total, n));
-	(void)printf("  steps, new code: ");
-	print_steps(&flow[0]);
-	(void)printf("  steps, code seen:");
-	print_steps(&flow[1]);
+	compare_warm(ex.pool, pl, n, 1);
+	compare_warm(ex.pool, pl, n, IN_ROW);
 	pool_close(ex.pool);
 	pipeline_close(pl);
-	series_done(&bare);
-	series_done(&flow[0]);
-	series_done(&flow[1]);
 }
 
 int main(int argc, char **argv)
