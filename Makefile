@@ -16,6 +16,8 @@ MESON_FLAGS  ?=
 # Which tests `make check` runs: arguments of `meson test` and of pytest.
 MESON_TEST   ?=
 PYTEST       ?= tests
+# The name of pytest's log, for tests of one build folder side by side.
+PYTEST_LOG   ?= pytest
 SOAK_N       ?= 10000
 FUZZ_SECONDS ?= 60
 # Which of them, by name; empty: all.
@@ -32,7 +34,7 @@ export BRIG_BUILD ?= $(CURDIR)/$(BUILD)
 
 .PHONY: build demo check bench fuzz format install ablate soak fault-full check-vm clean distclean
 .PHONY: help
-.PHONY: test-deps unit-tests
+.PHONY: test-deps unit-tests run-tests
 
 build: ## compile into build/, stage into out/ (the default)
 	@if [ -x "$(OUT)/bin/brig" ] && ! { [ -w "$(BUILD)" ] && [ -w "$(OUT)" ]; }; then \
@@ -62,9 +64,12 @@ unit-tests:
 	@if [ -w "$(BUILD)" ] && ! grep -q '"criterion"' "$(BUILD)/meson-info/intro-dependencies.json"; \
 	then meson setup --reconfigure "$(BUILD)" && meson compile -C "$(BUILD)"; fi
 
+check: test-deps build unit-tests run-tests ## build and run all tests; ends with the totals
+
+# Of what is built: a run beside this one would find files of the install missing while they are copied.
 # Someone who may not write to the build folder gets the logs in a folder of his own, beside links
 # to all the rest, since `meson test` writes only there.
-check: test-deps build unit-tests ## build and run all tests; ends with the totals
+run-tests:
 	@wd="$(CURDIR)/$(BUILD)"; \
 	if ! [ -w "$$wd" ]; then \
 		wd=$$(mktemp -d "$${TMPDIR:-/tmp}/brig-check.XXXXXX") && \
@@ -72,15 +77,16 @@ check: test-deps build unit-tests ## build and run all tests; ends with the tota
 			-exec ln -s -t "$$wd" {} + && \
 		mkdir "$$wd/meson-logs" && echo "check: the logs go to $$wd/meson-logs" || exit 1; \
 	fi; \
-	rm -f "$$wd"/meson-logs/testlog.* "$$wd"/meson-logs/pytest.xml; \
 	set --; \
 	if [ "$(MESON_TEST)" != none ]; then \
+		rm -f "$$wd"/meson-logs/testlog.*; \
 		meson test -C "$$wd" --no-rebuild --print-errorlogs $(MESON_TEST); \
 		set -- "$$@" "meson:$$?:$$wd/meson-logs/testlog.junit.xml"; \
 	fi; \
 	if [ "$(PYTEST)" != none ]; then \
-		$(pytest) $(PYTEST) --junitxml="$$wd/meson-logs/pytest.xml"; \
-		set -- "$$@" "pytest:$$?:$$wd/meson-logs/pytest.xml"; \
+		rm -f "$$wd/meson-logs/$(PYTEST_LOG).xml"; \
+		$(pytest) $(PYTEST) --junitxml="$$wd/meson-logs/$(PYTEST_LOG).xml"; \
+		set -- "$$@" "pytest:$$?:$$wd/meson-logs/$(PYTEST_LOG).xml"; \
 	fi; \
 	tools/test_totals.py "$$@"
 

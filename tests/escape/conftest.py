@@ -28,7 +28,7 @@ BRIG = os.environ.get("BRIG", os.path.join(ROOT, "out", "bin", "brig"))
 BUILD = os.environ.get("BRIG_BUILD", os.path.join(ROOT, "build"))
 PROBE = os.path.join(BUILD, "tests", "escape", "probe")
 
-USER_ID = 12345
+USER_ID = int(os.environ.get("BRIG_TEST_UID", "12345"))
 IS_ROOT = os.geteuid() == 0
 MODES = ["root", "user"] if IS_ROOT else ["user"]
 PATIENCE = 2.0  # seconds in which everything of a run must be gone

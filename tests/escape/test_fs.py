@@ -7,6 +7,8 @@ import subprocess
 import threading
 import time
 
+import pytest
+
 WRITABLE = ("/workspace", "/tmp", "/dev/shm")
 TOP = ("bin", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "tmp", "usr", "workspace")
 ETC = {"passwd", "group", "hosts", "hostname", "resolv.conf", "nsswitch.conf", "alternatives", "ld.so.cache"}
@@ -126,6 +128,7 @@ def test_FS_09_the_box_cannot_mount(box, outside):
     outside.escaped("FS-09", weak=weak_mounts())
 
 
+@pytest.mark.alone
 def test_FS_09_host_mounts_do_not_appear(brig, host, lower):
     if not host.is_root:  # the host half needs a mount on the host; the box half is above
         assert brig.run("shell", "wc -l < /proc/self/mountinfo").status == 0

@@ -88,6 +88,7 @@ def together(call, items, workers=4):
 
 # --- timeouts -------------------------------------------------------------------------------------
 
+@pytest.mark.alone
 @pytest.mark.parametrize("probe", [
     ("PK-01", "spin", 4000), ("PK-01", "sleep", 4000), ("PK-01", "read", 4000),
     ("PK-01", "flood", 4000), ("PK-01", "pty", 4000), ("RS-19", 4000),
@@ -396,6 +397,7 @@ def latencies(brig, argv, limit_ms, count, enough=None):
     return sorted(late)
 
 
+@pytest.mark.alone
 def test_pk11_kill_latency(brig, host):
     """512 tasks that left their session and their parents. With cgroups the slowest of 30, which is
     their p99, is fast enough. Without them the processor is not shared out either, so that only the
@@ -413,12 +415,14 @@ def test_pk11_kill_latency(brig, host):
     assert late[-1] <= LATE_MS, late
 
 
+@pytest.mark.alone
 def test_pk11_kill_latency_of_one(brig):
     argv = brig.argv("shell", "-c", "exec sleep 60", options=["--timeout", "100ms"])
     late = latencies(brig, argv, 100, 15)
     assert statistics.median(late) <= 20, late
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("limit", [50, 100, 250, 500, 1000])
 def test_pk12_wall_limit(brig, host, limit):
     """Never early; the best of three is not late, since other programs may share the machine."""

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import time
 
+import pytest
+
 WEAK_MOUNTS = ["unshare", "-m", "--"] if os.geteuid() == 0 else ["unshare", "-Urm", "--"]
 SETTINGS = ("kernel/core_pattern", "kernel/modprobe", "kernel/hostname", "kernel/domainname", "kernel/panic",
             "kernel/randomize_va_space", "kernel/shmmax", "vm/overcommit_memory", "fs/file-max",
@@ -166,6 +168,7 @@ def core_files(*places):
     return [p for place in places for p in glob.glob(os.path.join(place, "core*")) if os.path.isfile(p)]
 
 
+@pytest.mark.alone
 def test_PS_17_no_core_file(brig, host, work):
     run = brig.run("shell", "exec ./probe PS-17", files={"probe": host.probe})
     assert run.signal == signal.SIGSEGV and run.status == 128 + signal.SIGSEGV, run
@@ -175,6 +178,7 @@ def test_PS_17_no_core_file(brig, host, work):
     assert not core_files(work, os.getcwd(), os.path.dirname(host.brig))
 
 
+@pytest.mark.alone
 def test_PS_17_no_core_handler_of_the_host(brig, host, work):
     """A core_pattern that is a pipe starts a program as root of the host; rlimits of 0 do not stop it."""
     if not host.is_root:  # only root can set the pattern; the file half is above

@@ -132,6 +132,7 @@ def test_rs01_tasks(box, outside, kind):
     assert 80 <= int(v.detail.split()[1]) <= 100, v
 
 
+@pytest.mark.alone
 def test_rs01_bomb(brig, host):
     """Every kind at once. The box ends in time and a neighbour does not notice. How fast is said by
     the best of five, since other suites may share the machine. Without a cpu cgroup, as the receipt
@@ -188,6 +189,7 @@ def test_rs03_kernel_memory(box, outside, kind):
     stopped_or_declared(v, "memory_limit", "oom")
 
 
+@pytest.mark.alone
 def test_rs03_dentries(brig, box, outside):
     """Negative entries of the shared /usr are the box's memory and are reclaimed within it."""
     outside.escaped("RS-03", "dentries", 16, 0)
@@ -341,6 +343,7 @@ def test_rs09_files_of_one_process(box, outside):
     assert v.detail == "file: 125 of 300, EMFILE", v
 
 
+@pytest.mark.alone
 def test_rs09_files_in_total(box, outside):
     def open_files():
         with open("/proc/sys/fs/file-nr") as f:
@@ -417,12 +420,14 @@ def test_rs12_stdin(brig, box, kind):
 
 # --- processor, signals, processes ----------------------------------------------------------------
 
+@pytest.mark.alone
 def test_rs13_share(box, outside):
     outside.escaped("RS-13", 4, 400, 35)
     v = box("RS-13", 4, 1000, 35, options=["--cpus", "0.2"])
     stopped_or_declared(v, "cpu_limit")
 
 
+@pytest.mark.alone
 def test_rs13_timeout_under_load(brig, host):
     """The best of three, since other suites may share the machine."""
     late = []
@@ -585,6 +590,7 @@ def kernel_objects():
     return found
 
 
+@pytest.mark.alone
 def test_rs24_start_storm(brig):
     """200 starts in quick succession. The kernel's objects return to where they were."""
     assert brig.run("shell", "true").state == "finished"
@@ -611,6 +617,7 @@ def test_rs25_connections(box, outside):
     assert "EMFILE" in v.detail, v
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("kind, count", [("churn", 5000), ("udp", 100000)])
 def test_rs25_traffic_stays_inside(brig, box, host, outside, kind, count):
     def waiting():
@@ -661,6 +668,7 @@ print(sum(pages) * 4096 >> 20)
 """
 
 
+@pytest.mark.alone
 def test_rs25_socket_buffers_are_memory_of_the_box(brig):
     """The kernel's counters are the host's, so others may add to them."""
     control = subprocess.run(["/usr/bin/python3", "-c", FILL_SOCKETS], stdout=subprocess.PIPE, check=True)
@@ -684,6 +692,7 @@ def test_rs26_no_proxy(box, outside, canaries):
 
 # --- the host's own affairs -----------------------------------------------------------------------
 
+@pytest.mark.alone
 def test_rs27_log_flood(brig, box, outside):
     outside.escaped("RS-27", 5)
     before = kernel_log_lines() if os.geteuid() == 0 else 0
@@ -737,6 +746,7 @@ def test_rs30_huge_pages(box, outside, kind):
     box.blocked("RS-30", kind, 16)
 
 
+@pytest.mark.alone
 def test_rs31_crashes(brig, box, outside):
     outside.escaped("RS-31", 1)
     before = kernel_log_lines() if os.geteuid() == 0 else 0
@@ -748,6 +758,7 @@ def test_rs31_crashes(brig, box, outside):
         assert kernel_log_lines() - before < KERNEL_LOG_LINES
 
 
+@pytest.mark.alone
 def test_rs32_no_survivor(box, outside):
     """Only a child was too large, but the box is one: all of it ends, soon."""
     outside.escaped("RS-32", 1, "kill")

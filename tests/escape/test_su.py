@@ -169,6 +169,7 @@ def test_SU_05_masks_are_null_devices_or_empty(brig):
     assert run.stdout == "True\n", run
 
 
+@pytest.mark.alone
 def test_SU_07_the_workspace_is_new(brig, host, work):
     """Whatever brig's own directory is, the box's is a fresh one without further mounts."""
     code = LISTING + ("\nprint([l.split()[4] for l in open('/proc/self/mountinfo') "

@@ -609,6 +609,7 @@ def judge_killed(o, clean):
     return "killed after the release"
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("process,most", [(BRIG_ITSELF, 24), (LAUNCHER, 48), (BOX, 24), (CODE, 16)],
                          ids=PROCESSES)
 def test_killed_at_any_call(world, clean, process, most):
@@ -640,6 +641,7 @@ def only_child(pid):
     return int(children[0])
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("victim", range(4), ids=PROCESSES)
 def test_killed_while_code_runs(world, clean, victim):
     """Whoever dies takes the box along."""

@@ -150,7 +150,7 @@ static void make_state(void)
 
 	if (!base)
 		base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-	(void)snprintf(state_dir, sizeof(state_dir), "%s/brig-fuzz-api-XXXXXX", base);
+	(void)snprintf(state_dir, sizeof(state_dir), "%s/fuzz-brig-api-XXXXXX", base);
 	MUST(mkdtemp(state_dir));
 	(void)snprintf(policy_path, sizeof(policy_path), "%s/policy.yaml", state_dir);
 	f = fopen(policy_path, "we");

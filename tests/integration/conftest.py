@@ -20,7 +20,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BRIG = os.environ.get("BRIG", str(ROOT / "out" / "bin" / "brig"))
-USER_ID = 12345
+USER_ID = int(os.environ["BRIG_TEST_UID"])
 AS_USER = ["setpriv", "--reuid", str(USER_ID), "--regid", str(USER_ID), "--clear-groups",
            "env", "BRIG_STATE_DIR=" + os.environ["BRIG_TEST_USER_STATE"]]
 MODES = ["root", "user"] if os.geteuid() == 0 else ["user"]
@@ -174,7 +174,9 @@ def host_mounts():
 
 
 def host_temps():
-    return set(glob.glob("/tmp/brig-*") + glob.glob("/run/brig*") + glob.glob("/var/tmp/brig*"))
+    """But for the state directories of test runs, of which another may begin at any time."""
+    return {path for where in ("/tmp/brig-*", "/run/brig*", "/var/tmp/brig*")
+            for path in glob.glob(where) if not path.startswith("/tmp/brig-state-")}
 
 
 class Residue:

@@ -18,6 +18,8 @@ import time
 
 import pytest
 
+from conftest import USER_ID
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from fake_brigd import FakeBrigd, error, events, reply  # noqa: E402
 
@@ -743,7 +745,8 @@ def test_without_a_daemon_it_runs_here(brig_user, place):
 
 
 def as_user(brig_user, args, env, place):
-    argv = ["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups"] if os.geteuid() == 0 else []
+    uid = str(USER_ID)
+    argv = ["setpriv", "--reuid", uid, "--regid", uid, "--clear-groups"] if os.geteuid() == 0 else []
     argv += ["env", "-u", "BRIG_POLICY", "-u", "BRIG_STATE_DIR", "HOME=%s" % place]
     return brig_user.call(argv + ["%s=%s" % i for i in env.items()] + [brig_user.path, *map(str, args)])
 
@@ -788,7 +791,7 @@ def test_code_that_is_not_utf8_runs_here(brig_user, near, place):
 def test_a_default_socket_that_is_out_of_reach_is_nobodys(brig_user, place, named):
     """Su leaves XDG_RUNTIME_DIR of whoever called it. Who names such a socket is told."""
     (place / "root").mkdir(mode=0o700)
-    os.chown(place, 12345, 12345)
+    os.chown(place, USER_ID, USER_ID)
     env = {"XDG_RUNTIME_DIR": place / "root"}
     if named:
         env["BRIG_HOST"] = "unix:%s" % (place / "root" / "brig" / "brigd.sock")

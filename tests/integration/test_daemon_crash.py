@@ -315,6 +315,7 @@ def check_orders(crowd):
     return ends
 
 
+@pytest.mark.alone
 def test_CR_02_random_kills_under_load(daemon):
     print("\nBRIG_KILL_SEED=%d" % SEED)
     rng = random.Random(SEED)
@@ -518,6 +519,7 @@ def test_CR_a_policy_that_denies_by_now_has_the_last_word(daemon, how):
 
 # --- others die -----------------------------------------------------------------------------------
 
+@pytest.mark.alone
 def test_CR_15_the_launcher_dies(daemon):
     """What ran is told as ended with an error; what comes after runs."""
     daemon.again()
@@ -542,6 +544,7 @@ def test_CR_15_the_launcher_dies(daemon):
     daemon.stop()
 
 
+@pytest.mark.alone
 def test_CR_15_the_launcher_dies_under_load(daemon):
     daemon.again()
     daemon.run("before")
@@ -642,6 +645,7 @@ def test_CR_15_the_sender_dies(daemon, hook):
     daemon.stop()
 
 
+@pytest.mark.alone
 def test_CR_03_daemon_and_launcher_die_at_once(daemon):
     """Nobody is left to clean up but the kernel, and the next daemon."""
     daemon.again()
@@ -705,6 +709,7 @@ def test_CR_05_a_command_beside_it_ends_nothing_of_it(daemon):
     daemon.stop()
 
 
+@pytest.mark.alone
 @pytest.mark.needs_root
 def test_CR_04_a_foreign_process_in_a_cgroup_like_ours_lives(daemon):
     base = [p for p in ("/sys/fs/cgroup/pids/brig", "/sys/fs/cgroup/brig") if os.path.isdir(os.path.dirname(p))]
@@ -880,6 +885,7 @@ def until_refused(d, most=3000):
     raise AssertionError("it never minded")
 
 
+@pytest.mark.alone
 @pytest.mark.needs_root
 def test_CR_08_no_space(small):
     d = small.again()
@@ -907,6 +913,7 @@ def test_CR_08_no_space(small):
     d.stop()
 
 
+@pytest.mark.alone
 @pytest.mark.needs_root
 def test_CR_08_no_space_while_it_runs(small):
     """Its result is told, and that it is not recorded; after a restart it is lost, not forgotten."""
@@ -927,6 +934,7 @@ def test_CR_08_no_space_while_it_runs(small):
     d.stop()
 
 
+@pytest.mark.alone
 @pytest.mark.needs_root
 def test_CR_08_killed_without_space(small):
     """It starts or says why not; when there is space again it starts, and the record is whole."""
@@ -959,6 +967,7 @@ def can_ask(d):
         return False
 
 
+@pytest.mark.alone
 @pytest.mark.needs_root
 def test_CR_08_read_only(small):
     d = small.again()

@@ -93,6 +93,7 @@ def check_two(d, run, asked, approval):
     d.check()
 
 
+@pytest.mark.alone
 @pytest.mark.needs_root
 def test_next_daemon_in_another_pid_namespace_recovers():
     d = Contained()
@@ -166,6 +167,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", str(state)], check=True)
 
 
+@pytest.mark.alone
 @pytest.mark.needs_root
 def test_end_that_met_a_full_disk_is_recorded_later(small_disk):
     d = small_disk.start()

@@ -62,6 +62,7 @@ while time.monotonic() < end:
 # Time
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("language, code", [
     ("shell", "sleep 60"),
     ("python", "while True: pass"),
@@ -88,6 +89,7 @@ def test_wall_time_ends_what_the_main_process_left(brig):
     assert run.elapsed < 5
 
 
+@pytest.mark.alone
 def test_processor_time(brig):
     run = brig.python(SPIN % 60, "--cpu-time", "1s", "--timeout", "20s")
     result = run.expect("timed_out", 124)
@@ -96,6 +98,7 @@ def test_processor_time(brig):
     assert run.elapsed < 4, run.elapsed
 
 
+@pytest.mark.alone
 def test_processor_time_counts_all_processes(brig):
     """Eight processes share one second; per process it would take eight."""
     code = "for i in 1 2 3 4 5 6 7 8; do (while :; do :; done) & done; wait"
@@ -104,6 +107,7 @@ def test_processor_time_counts_all_processes(brig):
     assert run.elapsed < 4, run.elapsed
 
 
+@pytest.mark.alone
 def test_processor_share(brig):
     run = brig.python(SPIN % 1.5, "--cpus", "0.25", "--timeout", "20s")
     usage = run.expect("finished", 0)["usage"]

@@ -102,6 +102,7 @@ def test_full_output_is_an_error(way, n):
     assert done.returncode == FAILED and done.stderr == LOST + b"No space left on device\n", done
 
 
+@pytest.mark.alone
 @pytest.mark.needs_root
 def test_full_disk_is_an_error(way, tmp_path):
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", tmp_path], check=True)

@@ -294,6 +294,7 @@ def fill(desk, leave=0):
         f.truncate(max(0, f.tell() - leave))
 
 
+@pytest.mark.alone
 def test_CR_no_space_at_all(small):
     fill(small)
     refused(small.run(), "space")
@@ -302,6 +303,7 @@ def test_CR_no_space_at_all(small):
     small.verify()
 
 
+@pytest.mark.alone
 def test_CR_no_space_left(small):
     """At every size: refused before the code, or carried out; never neither and never unsaid."""
     small.run().expect("finished", 0)
@@ -321,6 +323,7 @@ def test_CR_no_space_left(small):
     assert ends[0][0] == "setup_failed", ends
 
 
+@pytest.mark.alone
 def test_CR_read_only(small):
     small.run().expect("finished", 0)
     rows = len(small.rows())

@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from conftest import USER_ID
+
 FORM = re.compile(r"brig_([0-9a-hjkmnp-tv-z]{12})_[0-9a-hjkmnp-tv-z]{32}\n")
 
 
@@ -182,7 +184,7 @@ def test_a_file_that_was_edited_is_refused_and_left_alone(tokens):
 def test_a_directory_of_another_user_is_refused(brig_root, brig_user, place):
     """Else root would leave a file there that its owner's daemon does not take."""
     Store(brig_user, place).new("ci")
-    assert "uid 12345" in Store(brig_root, place).refused("new", "b", "--scope", "run", status=125)
+    assert "uid %d" % USER_ID in Store(brig_root, place).refused("new", "b", "--scope", "run", status=125)
     assert Store(brig_user, place).ls()[0]["name"] == "ci"
 
 

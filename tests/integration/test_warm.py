@@ -203,6 +203,7 @@ def test_the_zygote_runs_no_code_of_a_user(start):  # noqa: F811
     assert zygote_of(batch) == zygote and state(zygote) == before
 
 
+@pytest.mark.alone
 def test_the_clock_starts_with_the_run(start):  # noqa: F811
     """A box that waited for three seconds has its whole second."""
     batch = start("--jobs", 1)
@@ -218,6 +219,7 @@ def test_the_clock_starts_with_the_run(start):  # noqa: F811
         assert 1000 <= result["usage"]["wall_ms"] < 1500 and 1.0 <= took < 1.5, (took, result["usage"])
 
 
+@pytest.mark.alone
 def test_time_goes_on_in_a_box_that_waits(start):  # noqa: F811
     batch = start("--jobs", 1)
     batch.good("python", "1")
@@ -228,6 +230,7 @@ def test_time_goes_on_in_a_box_that_waits(start):  # noqa: F811
     assert before - 0.1 <= told[0] <= time.time() + 0.1 and told[2] < 1
 
 
+@pytest.mark.alone
 def test_the_usage_is_the_runs_own(start):  # noqa: F811
     batch = start("--jobs", 1)
     batch.good("python", "1")

@@ -34,7 +34,7 @@ static void clean_environment(void)
 static void begin(void)
 {
 	clean_environment();
-	(void)snprintf(dir, sizeof(dir), "/tmp/brig-config-XXXXXX");
+	(void)snprintf(dir, sizeof(dir), "/tmp/ut-brig-config-XXXXXX");
 	cr_assert(mkdtemp(dir) != NULL);
 	(void)snprintf(file, sizeof(file), "%s/brigd.yaml", dir);
 	memset(&c, 0, sizeof(c));

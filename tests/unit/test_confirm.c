@@ -21,7 +21,7 @@ static const char *user = "cli:1"; /* whose run it is */
 
 static void open_state(void)
 {
-	(void)snprintf(dir, sizeof(dir), "/tmp/brig-confirm-XXXXXX");
+	(void)snprintf(dir, sizeof(dir), "/tmp/ut-brig-confirm-XXXXXX");
 	cr_assert(mkdtemp(dir) != NULL);
 	cr_assert(ledger_open(dir, &l, &err) >= 0, "%s", err.msg);
 	decision = (struct decision){ .verdict = VERDICT_CONFIRM,

@@ -187,7 +187,7 @@ Test(hooks, the_end_of_a_run_is_told_without_its_output)
 static int secret(const char *content, size_t n, mode_t mode, char ret[HOOK_SECRET_MAX],
                   size_t *ret_n)
 {
-	char path[] = "/tmp/brig-secret-XXXXXX";
+	char path[] = "/tmp/ut-brig-secret-XXXXXX";
 	int fd = mkstemp(path), r;
 	struct err err;
 

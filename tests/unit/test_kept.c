@@ -85,7 +85,7 @@ static void write_policy(const char *text)
 
 static void open_all(void)
 {
-	(void)snprintf(dir, sizeof(dir), "/tmp/brig-kept-XXXXXX");
+	(void)snprintf(dir, sizeof(dir), "/tmp/ut-brig-kept-XXXXXX");
 	cr_assert(mkdtemp(dir) != NULL);
 	(void)snprintf(policy, sizeof(policy), "%s/policy.yaml", dir);
 	write_policy(policy_text);

@@ -27,7 +27,7 @@ static struct err err;
 
 static void begin(void)
 {
-	(void)snprintf(dir, sizeof(dir), "/tmp/brig-listen-XXXXXX");
+	(void)snprintf(dir, sizeof(dir), "/tmp/ut-brig-listen-XXXXXX");
 	cr_assert(mkdtemp(dir) != NULL);
 	(void)snprintf(path, sizeof(path), "%s/sub/brigd.sock", dir);
 	memset(&err, 0, sizeof(err));

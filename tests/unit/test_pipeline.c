@@ -81,7 +81,7 @@ static void open_all(void)
 {
 	FILE *f;
 
-	(void)snprintf(dir, sizeof(dir), "/tmp/brig-pipeline-XXXXXX");
+	(void)snprintf(dir, sizeof(dir), "/tmp/ut-brig-pipeline-XXXXXX");
 	cr_assert(mkdtemp(dir) != NULL);
 	(void)snprintf(policy, sizeof(policy), "%s/policy.yaml", dir);
 	f = fopen(policy, "w");

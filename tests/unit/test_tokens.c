@@ -19,7 +19,7 @@ static struct err err;
 
 static void open_store(void)
 {
-	(void)snprintf(dir, sizeof(dir), "/tmp/brig-tokens-XXXXXX");
+	(void)snprintf(dir, sizeof(dir), "/tmp/ut-brig-tokens-XXXXXX");
 	cr_assert(mkdtemp(dir) != NULL);
 	(void)snprintf(path, sizeof(path), "%s/" TOKENS_FILE, dir);
 	cr_assert(tokens_open(dir, &t, &err) == 0, "%s", err.msg);
