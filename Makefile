@@ -49,7 +49,7 @@ build: ## compile into build/, stage into out/ (the default)
 			--prefix "$(CURDIR)/$(OUT)" --bindir bin --libexecdir libexec/brig \
 			--libdir lib $(MESON_FLAGS); \
 		meson compile -C "$(BUILD)"; \
-		meson install -C "$(BUILD)" --no-rebuild --quiet; \
+		meson install -C "$(BUILD)" --no-rebuild --only-changed --quiet; \
 	fi
 
 demo: build ## run good and hostile programs in the jail and explain what happens
