@@ -257,6 +257,7 @@ static void read_stream(struct stream *s)
 			output_add(&s->output, chunk, (size_t)n);
 			queue_live(s, chunk, (size_t)n);
 		} else if (n == 0 || (errno != EINTR && errno != EAGAIN)) {
+			s->output.error = n < 0 ? -errno : 0;
 			s->from = FD_NONE; /* closed with the box's descriptors */
 		} else {
 			return;
@@ -375,6 +376,17 @@ static void turn(struct run *r)
 		on_deadline(r);
 }
 
+/* What was not written until now is not waited for. */
+static void end_if_empty(struct stream *s)
+{
+	int n = s->from < 0 ? 1 : poll(&(struct pollfd){ s->from, POLLIN, 0 }, 1, 0);
+
+	if (n > 0 || (n < 0 && errno == EINTR))
+		return;
+	s->output.error = n < 0 ? -errno : 0;
+	s->from = FD_NONE;
+}
+
 /* Everything is dead: what is still in the pipes is all there will ever be. */
 static void drain(struct run *r)
 {
@@ -390,8 +402,7 @@ static void drain(struct run *r)
 
 		while (s->from >= 0 || has_waiting(s)) {
 			write_rest(s, r->io->cancel_fd);
-			if (s->from >= 0 && poll(&(struct pollfd){ s->from, POLLIN, 0 }, 1, 0) <= 0)
-				s->from = FD_NONE;
+			end_if_empty(s);
 			read_stream(s);
 		}
 	}
@@ -490,6 +501,8 @@ static void finish(struct run *r)
 	if (output_finish(&r->out.output, &res->out) < 0 ||
 	    output_finish(&r->err.output, &res->errout) < 0)
 		set_error(r, ERR_INTERNAL, "out of memory for the output");
+	if (r->out.output.error || r->err.output.error)
+		set_error(r, ERR_INTERNAL, "the output could not be read to its end");
 	finish_live(&r->out, &res->out, "stdout", r->io->cancel_fd);
 	finish_live(&r->err, &res->errout, "stderr", r->io->cancel_fd);
 	res->usage = (struct usage){

@@ -16,7 +16,7 @@ struct output {
 	uint64_t total;  /* bytes produced */
 	struct buf kept; /* [0, limit/2) head, [limit/2, limit) ring once full */
 	size_t ring_at;  /* where the oldest byte of the ring lies, once full */
-	int error;
+	int error;       /* reading it failed: there may have been more */
 };
 
 void output_init(struct output *o, uint64_t limit);

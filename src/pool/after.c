@@ -141,6 +141,8 @@ static void finish_result(struct pool_call *c)
 	if (output_finish(&c->out, &c->res->out) < 0 ||
 	    output_finish(&c->errout, &c->res->errout) < 0)
 		call_set_error(c, ERR_INTERNAL, "out of memory for the output");
+	if (c->out.error || c->errout.error)
+		call_set_error(c, ERR_INTERNAL, "the output could not be read to its end");
 	output_done(&c->out);
 	output_done(&c->errout);
 	report_free(&c->report);

@@ -214,9 +214,10 @@ int pool_turn(struct pool *p, int timeout_ms)
 	for (struct pool_call *c = p->running.first; c && p->unheard; c = c->next)
 		call_listen(p, c, now);
 	hand_out(p);
-	if (now >= p->tick_ns) { /* it may end boxes, and nobody's result waits for that */
+	if (now >= p->tick_ns) { /* it may end boxes, and no result waits for that */
 		p->tick_ns = now + (uint64_t)POOL_TICK_MS * 1000000;
 		pool_tick(p, now);
+		hand_out(p); /* of those whose time is up */
 	}
 	return p->lost && !pool_is_busy(p) ? -EPIPE : 0;
 }

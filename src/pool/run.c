@@ -144,10 +144,12 @@ static void read_stream(struct pool_call *c, int *fd, struct output *to, int rea
 
 		if (n > 0)
 			take_output(c, to, chunk, (size_t)n);
-		else if (n == 0 || (errno != EAGAIN && errno != EINTR))
-			*fd = fd_close(*fd);
-		else
+		else if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
+		else {
+			to->error = n < 0 ? -errno : 0;
+			*fd = fd_close(*fd);
+		}
 	}
 }
 
@@ -184,7 +186,9 @@ static void read_rest(struct pool_call *c, int *fd, struct output *to)
 {
 	int there = 0;
 
-	if (*fd >= 0 && ioctl(*fd, FIONREAD, &there) == 0 && there > 0)
+	if (*fd >= 0 && ioctl(*fd, FIONREAD, &there) < 0)
+		to->error = -errno;
+	else if (there > 0)
 		read_stream(c, fd, to, there / READ_CHUNK + 1);
 }
 

@@ -367,7 +367,8 @@ OPTIONAL = {
         "prlimit64": ANY,                         # posix_spawn's guess of the highest descriptor
         "clock_gettime": ANY,                     # processor time of the analysis: its wall clock is left
         "sysinfo": ANY,                           # how much memory the C library's qsort may take
-        "poll": AGAIN, "sendmsg": AGAIN, "recvmsg": AGAIN | {errno.EAGAIN}, "clone3": OLD,
+        "read": AGAIN, "poll": AGAIN, "sendmsg": AGAIN, "recvmsg": AGAIN | {errno.EAGAIN},
+        "clone3": OLD,
     },
     LAUNCHER: {
         "close": ANY, "munmap": ANY,
@@ -488,7 +489,10 @@ RECORD = record()
 LOADER = Loader(RECORD)
 LOOKS = Looks(RECORD)
 COUNTS = collections.Counter(c[:2] for c in RECORD)
-FAILING = {key: n for key, n in COUNTS.items() if NAMES.get(key[1]) not in NEVER_FAIL}
+# The launcher removes a group before the release only when it sweeps up after one that was killed, which
+# another run of tests may have left just now.
+FAILING = {key: n for key, n in COUNTS.items() if NAMES.get(key[1]) not in NEVER_FAIL
+           and (key[0], NAMES.get(key[1])) != (LAUNCHER, "unlinkat")}
 
 
 def spread(n, most):
@@ -555,6 +559,19 @@ def test_record_is_complete(clean):
 def test_one_call_fails(world, clean, process, call):
     """Fails closed, cleanly and in time, whichever call of this name it is."""
     check_points(world, points_of(process, call), lambda o: judge(o, clean))
+
+
+def test_output_that_cannot_be_read(world, clean):
+    """The reads after the release: what is lost of the output is no success."""
+    read, seen = NUMBERS["read"], []
+
+    def judge_read(o):
+        seen.append(judge(o, clean))
+        return seen[-1]
+
+    before = COUNTS[BRIG_ITSELF, read]
+    check_points(world, [Point(BRIG_ITSELF, read, before + nth, errno.EIO) for nth in range(1, 9)], judge_read)
+    assert "ended after the release" in seen, seen
 
 
 def test_fault_that_never_comes(world, clean):
