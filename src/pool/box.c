@@ -216,6 +216,20 @@ static void read_last_words(struct box *b, struct pool_call *call)
 	}
 }
 
+/* The same of one that did not get ready: why, if it said so. */
+static void read_failure(struct box *b, struct err *err)
+{
+	struct box_report rep;
+	struct sock_msg msg;
+
+	while (b->control >= 0 &&
+	       sock_recv(b->control, &rep, sizeof(rep), MSG_DONTWAIT, &msg) >= 0 && msg.len) {
+		if (msg.len == sizeof(rep) && rep.kind == BOX_FAILED)
+			*err = rep.err;
+		sock_msg_close(&msg);
+	}
+}
+
 void box_ended(struct pool *p, const struct launch_reply *reply)
 {
 	struct box *b = box_of(p, reply->id);
@@ -227,6 +241,7 @@ void box_ended(struct pool *p, const struct launch_reply *reply)
 		return;
 	if (under_way(b)) {
 		(void)err_set(&err, ERR_SETUP, 0, "the box ended before it was ready");
+		read_failure(b, &err);
 		spoil(p, b, &err, true);
 		return;
 	}

@@ -556,6 +556,7 @@ def test_rs22_terminals(brig, box, host, outside):
 
 # --- many boxes -----------------------------------------------------------------------------------
 
+@pytest.mark.alone
 def test_rs23_hundred_boxes_at_their_limit(brig, host):
     """All run out of memory at the same time; each says so, and a neighbour in between does not
     notice. There is no admission control without a daemon: 429 is for later."""

@@ -246,6 +246,31 @@ Test(pool_unit, a_box_that_ends_before_it_is_ready_failed)
 	cr_expect(told == 1 && res.state == RUN_SETUP_FAILED && res.error.code == ERR_SETUP);
 }
 
+/* Launcher and box speak on two sockets: the end may be heard before its reason. */
+Test(pool_unit, a_box_that_ends_has_said_why)
+{
+	struct box_report rep = { .kind = BOX_FAILED };
+	struct launch_reply ended = { .kind = LAUNCH_ENDED };
+	struct launch_call call;
+	struct sock_msg m;
+	size_t control = 0; /* its place among those that came */
+
+	(void)err_set(&rep.err, ERR_UNSUPPORTED, EOPNOTSUPP, "no scopes");
+	add_shape(LANGUAGE_SHELL, 0);
+	cr_assert(submit(&request, NULL) == 0);
+	cr_assert(sock_recv(launcher, &call, sizeof(call), MSG_DONTWAIT, &m) == 0);
+	for (unsigned i = 0; i < LAUNCH_FD_CONTROL; i++)
+		control += (call.fds >> i) & 1;
+	cr_assert(call.fds >> LAUNCH_FD_CONTROL & 1 && control < m.n_fds);
+	cr_assert(sock_send(m.fds[control], &rep, sizeof(rep), NULL, 0) == 0);
+	ended.id = call.id;
+	box_ended(pool, &ended);
+	turn();
+	cr_expect(told == 1 && res.state == RUN_SETUP_FAILED);
+	cr_expect(res.error.code == ERR_UNSUPPORTED, "%s", res.error.msg);
+	sock_msg_close(&m);
+}
+
 Test(pool_unit, the_queue_has_an_end)
 {
 	struct result other;
