@@ -32,9 +32,11 @@ def argv_of(brig, host, probe_id, *args, limit="20s", options=()):
 
 def wait_until(what, seconds=5.0):
     end = time.monotonic() + seconds
-    while not what() and time.monotonic() < end:
+    while not what():
+        if time.monotonic() >= end:
+            return False
         time.sleep(0.01)
-    return what()
+    return True
 
 
 def living(host, top=None):

@@ -117,9 +117,11 @@ def kernel_log_lines():
 
 def wait_until(what, seconds=5.0):
     end = time.monotonic() + seconds
-    while not what() and time.monotonic() < end:
+    while not what():
+        if time.monotonic() >= end:
+            return False
         time.sleep(0.05)
-    return what()
+    return True
 
 
 # --- processes and memory -------------------------------------------------------------------------
@@ -466,7 +468,7 @@ def test_rs16_stopped_box(brig, host, outside):
 
 def test_rs16_stopped_from_outside(brig, host):
     """Everything of the box, init too, is stopped by somebody on the host."""
-    proc = brig.popen(argv_of(brig, host, "PK-01", "sleep", 60000, limit="700ms"))
+    proc = brig.popen(argv_of(brig, host, "PK-01", "sleep", 60000, limit="3s"))
     try:
         assert wait_until(lambda: any(n == "probe" for n, _ in host.descendants(proc.pid).values()))
         launcher = [p for p, (n, _) in host.descendants(proc.pid).items() if n == "brig-launch"]

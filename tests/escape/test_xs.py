@@ -570,9 +570,10 @@ def test_XS_05_a_box_serves_one_run_and_is_gone(start, host):
     name = "served" + secrets.token_hex(4)
     for _ in range(3):
         batch.ask("python", "import ctypes, time\nctypes.CDLL(None).prctl(15, b'%s', 0, 0, 0)\n"
-                  "time.sleep(0.5)" % name)
-        time.sleep(0.3)
-        serving = [(pid, parent) for pid, (n, _, parent) in tree_of(host, batch).items() if n == name]
+                  "time.sleep(1.5)" % name)
+        serving, end = [], time.monotonic() + 5
+        while not serving and time.monotonic() < end:
+            serving = [(pid, parent) for pid, (n, _, parent) in tree_of(host, batch).items() if n == name]
         assert len(serving) == 1, serving
         assert batch.answer()["state"] == "finished"
         end = time.monotonic() + 2
