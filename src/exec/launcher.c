@@ -22,6 +22,7 @@
 #include "model/plan_wire.h"
 #include "sys/cgroup.h"
 #include "sys/sock.h"
+#include "sys/spread.h"
 
 #define CLEAN_UP_MS 3000
 #define COPY_MAX    (1 << 20)
@@ -195,6 +196,7 @@ int launcher_start(struct launcher *l, const char *path, struct err *err)
 	r = spawn(program, theirs, &l->pid);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "start %.160s", path);
+	spread_child(l->pid); /* we go on planning */
 	l->sock = fd_take(&ours);
 	l->next_id = 1;
 	return 0;

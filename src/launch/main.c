@@ -33,7 +33,6 @@
 #include "launch/box.h"
 #include "launch/keep.h"
 #include "sys/sock.h"
-#include "sys/spread.h"
 #include "sys/syscalls.h"
 
 #define SWEEP_AGE_S 10 /* a live box has a task within milliseconds */
@@ -555,7 +554,6 @@ int main(int argc, char **argv)
 	l->host.privileged = geteuid() == 0;
 	if (argc == 3 && streq(argv[0], INIT_NAME))
 		init_exec_main(argv);
-	spread_self(); /* our caller has plans to make meanwhile */
 	if (settle_in(l->host.privileged) < 0)
 		return 1;
 	r = launcher_confine(&err);

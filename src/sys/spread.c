@@ -39,8 +39,3 @@ void spread_child(pid_t pid)
 	/* It has moved; the right to come back is given back at once. */
 	(void)sched_setaffinity(pid, sizeof(all), &all);
 }
-
-void spread_self(void)
-{
-	spread_child(0);
-}

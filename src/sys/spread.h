@@ -9,6 +9,3 @@
  * run afterwards is what it was; failing changes nothing.
  */
 void spread_child(pid_t pid);
-
-/* The same for ourselves, away from whoever started us and is about to go on. */
-void spread_self(void);

@@ -367,6 +367,7 @@ OPTIONAL = {
         "prlimit64": ANY,                         # posix_spawn's guess of the highest descriptor
         "clock_gettime": ANY,                     # processor time of the analysis: its wall clock is left
         "sysinfo": ANY,                           # how much memory the C library's qsort may take
+        "sched_getaffinity": ANY, "sched_setaffinity": ANY, # where a child begins
         "read": AGAIN, "poll": AGAIN, "sendmsg": AGAIN, "recvmsg": AGAIN | {errno.EAGAIN},
         "clone3": OLD,
     },
@@ -383,7 +384,6 @@ OPTIONAL = {
         "fsmount": ANY,                           # own device nodes: the host's are bound instead
         "clone3": OLD | {errno.EINVAL},           # no time namespace then
         "statfs": ANY,                            # mountinfo is read instead
-        "sched_getaffinity": ANY, "sched_setaffinity": ANY, # where it begins
         "getdents64": ANY, "newfstatat": ANY, "fstat": ANY, "mmap": ANY,
         "brk": ANY,                               # the sweep of what dead launchers left
         "pipe2": OLD, "faccessat2": OLD,
@@ -469,8 +469,8 @@ class Loader(set):
 
 
 class Looks(Loader):
-    """How busy the processors are (sys/spread.c): read after the mask of a process that is new,
-    which moves if one has nothing to do. Without the answer it stays."""
+    """How busy the processors are (sys/spread.c): read after the mask of a child, which moves if
+    one has nothing to do. Without the answer it stays."""
 
     def __init__(self, calls):
         super().__init__([])
