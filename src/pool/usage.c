@@ -107,6 +107,17 @@ static void read_groups(struct pool *p, const struct box *b, struct cgroup_usage
 	(void)cgroup_get(&cg, CGROUP_PIDS, "pids.current", NULL, ret_tasks);
 }
 
+/*
+ * On v1 the launcher removes one directory after the other, memory's first: without that one the
+ * box would seem to have had no OOM kill.
+ */
+static bool is_whole(const struct cgroup_host *host, const struct cgroup_usage *u)
+{
+	bool has_peak = host->mode == CGROUP_V1 && host->usable & CGROUP_BIT(MEMORY);
+
+	return u->cpu_ns && (u->memory_peak || !has_peak);
+}
+
 bool usage_read(struct pool *p, struct box *b, struct launch_usage *ret, struct box_report *io,
                 bool *ret_alone)
 {
@@ -115,7 +126,7 @@ bool usage_read(struct pool *p, struct box *b, struct launch_usage *ret, struct 
 
 	if (*b->cgroup) {
 		read_groups(p, b, &u, &tasks);
-		if (!u.cpu_ns)
+		if (!is_whole(&p->cgroups, &u))
 			return false;
 	}
 	*ret_alone = tasks && (tasks <= 2 || tasks <= b->tasks_before);

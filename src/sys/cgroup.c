@@ -296,8 +296,9 @@ static const struct {
 	const char *v1_file, *v1_key, *v2_file, *v2_key;
 } usage_files[CGROUP_USAGE_FDS] = {
 	{ CGROUP_CPUACCT, "cpuacct.usage", NULL, "cpu.stat", "usage_usec" },
-	{ CGROUP_MEMORY, "memory.max_usage_in_bytes", NULL, "memory.peak", NULL },
+	/* In this order: who sees a peak has seen the kills of a group that was still there. */
 	{ CGROUP_MEMORY, "memory.oom_control", "oom_kill", "memory.events", "oom_kill" },
+	{ CGROUP_MEMORY, "memory.max_usage_in_bytes", NULL, "memory.peak", NULL },
 	{ CGROUP_PIDS, "pids.peak", NULL, "pids.peak", NULL },
 	{ CGROUP_PIDS, "pids.current", NULL, "pids.current", NULL },
 };
@@ -346,8 +347,8 @@ void cgroup_usage_read(enum cgroup_mode mode, const int fds[CGROUP_USAGE_FDS],
 		v[i] = read_handle(fds[i], mode == CGROUP_V2 ? usage_files[i].v2_key
 		                                             : usage_files[i].v1_key);
 	*ret = (struct cgroup_usage){ .cpu_ns = mode == CGROUP_V2 ? v[0] * 1000 : v[0],
-		                      .memory_peak = v[1],
-		                      .oom_kills = v[2],
+		                      .oom_kills = v[1],
+		                      .memory_peak = v[2],
 		                      .pids_peak = v[3] };
 	*ret_tasks = v[4];
 }

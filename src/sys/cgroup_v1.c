@@ -62,8 +62,8 @@ static uint64_t read_cpu(const struct cgroup *cg)
 
 static void read_usage(const struct cgroup *cg, struct cgroup_usage *ret)
 {
-	(void)cgroup_get(cg, CGROUP_MEMORY, "memory.max_usage_in_bytes", NULL, &ret->memory_peak);
 	(void)cgroup_get(cg, CGROUP_MEMORY, "memory.oom_control", "oom_kill", &ret->oom_kills);
+	(void)cgroup_get(cg, CGROUP_MEMORY, "memory.max_usage_in_bytes", NULL, &ret->memory_peak);
 	(void)cgroup_get(cg, CGROUP_PIDS, "pids.peak", NULL, &ret->pids_peak);
 	ret->cpu_ns = read_cpu(cg);
 }
