@@ -10,10 +10,8 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -345,20 +343,13 @@ static int parse(int argc, char **argv, struct batch *b, struct err *err)
 	return 0;
 }
 
-static int open_input(struct batch *b)
+static int open_input(struct batch *b, struct err *err)
 {
-	sigset_t set;
-
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGINT);
-	(void)sigaddset(&set, SIGTERM);
-	(void)sigaddset(&set, SIGHUP);
-	(void)sigprocmask(SIG_BLOCK, &set, NULL);
-	(void)signal(SIGPIPE, SIG_IGN);
-	b->cancel = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	b->in = b->path && !streq(b->path, "-") ? open(b->path, O_RDONLY | O_CLOEXEC)
 	                                        : STDIN_FILENO;
-	return b->in < 0 || b->cancel < 0 ? -errno : 0;
+	if (b->in < 0)
+		return err_set(err, ERR_INVALID, errno, "open \"%.140s\"", b->path);
+	return b->cancel = open_cancel(err);
 }
 
 static int run(struct batch *b)
@@ -410,10 +401,9 @@ int cmd_batch(int argc, char **argv)
 		complain(&err);
 		return 2;
 	}
-	r = open_input(&b);
+	r = open_input(&b, &err);
 	if (r < 0) {
-		(void)fprintf(stderr, "brig: open \"%.140s\": %s\n", b.path ? b.path : "-",
-		              strerror(-r));
+		complain(&err);
 		return 125;
 	}
 	return run(&b);

@@ -316,7 +316,7 @@ static int tell(const struct run_options *o, struct run_io *io, const struct job
 		(void)fprintf(stderr, "brig: the result could not be written\n");
 		return EXIT_FAILED;
 	}
-	close_cancel(&io->cancel);
+	close_cancel(&io->cancel, output_error(io) ? EXIT_FAILED : run_status(res));
 	if (output_error(io) == EINTR)
 		return output_lost(EINTR); /* the errors' reader may be the one who does not read */
 	if (*job->lowered && !o->json)

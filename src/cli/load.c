@@ -179,9 +179,18 @@ int open_cancel(struct err *err)
 	return fd < 0 ? err_set(err, ERR_INTERNAL, errno, "signalfd") : fd;
 }
 
-void close_cancel(int *fd)
+static volatile sig_atomic_t decided;
+
+static void end_as_decided(int number)
+{
+	(void)number;
+	_exit(decided);
+}
+
+void close_cancel(int *fd, int status)
 {
 	const sigset_t set = cancel_signals();
+	const struct sigaction end = { .sa_handler = end_as_decided };
 	struct signalfd_siginfo came;
 
 	if (*fd < 0)
@@ -189,5 +198,9 @@ void close_cancel(int *fd)
 	while (read(*fd, &came, sizeof(came)) > 0)
 		;
 	*fd = fd_close(*fd);
+	decided = status;
+	(void)sigaction(SIGINT, &end, NULL);
+	(void)sigaction(SIGTERM, &end, NULL);
+	(void)sigaction(SIGHUP, &end, NULL);
 	(void)sigprocmask(SIG_UNBLOCK, &set, NULL);
 }

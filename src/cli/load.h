@@ -26,8 +26,9 @@ int output_lost(int sys);
 int load_request(struct run_options *o, struct arena *a, struct err *err);
 /* Ctrl-C and friends become readable instead of deadly: the run is stopped and cleaned up. */
 int open_cancel(struct err *err);
-/* Deadly again, when nothing is left to clean up. Closes it; what came until then is forgotten. */
-void close_cancel(int *fd);
+/* When the result is out and nothing is left to clean up: what came until then is forgotten, and
+ * what comes now ends brig at once, with the status that the result has. Closes it. */
+void close_cancel(int *fd, int status);
 
 /* Where a run's output goes, and what ends the run. */
 struct run_io {

@@ -127,6 +127,31 @@ def test_pk02_cancel_against_natural_exit(brig):
     assert seen.get("finished") and seen.get("cancelled"), "both ends must occur: %r" % seen
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_pk02_cancel_after_the_result(brig, number):
+    """The result is out, and brig waits for whoever should read its receipt: the signal ends it,
+    with the result's status."""
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(write, b"x" * 4096)
+    os.set_blocking(write, True)
+    argv = brig.argv("shell", "-c", "exit 7", options=["--receipt"])
+    proc = brig.popen(argv, stderr=write)
+    try:
+        assert json.loads(proc.stdout.readline())["exit_code"] == 7
+        with pytest.raises(subprocess.TimeoutExpired):
+            proc.wait(0.2)
+        proc.send_signal(number)
+        assert proc.wait(5) == 7
+    finally:
+        proc.kill()
+        proc.communicate()
+        os.close(read)
+        os.close(write)
+
+
 def test_pk02_slow_launcher(brig, host):
     """When the launcher wakes up, the box's death and brig's order to kill it are both waiting for
     it, and when brig does, the launcher is gone. The run has timed out all the same; it is not
