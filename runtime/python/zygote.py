@@ -915,7 +915,9 @@ def prepare(pages):
     kept = swap_stdio()
     for fd, name in enumerate(STREAMS):
         open_stream(name, fd)
-    for _ in range(2):
+    # From 3.11 on an interpreter adapts its code while it runs: what it finds out here, and where it
+    # notes that, no box has to write again.
+    for _ in range(8):
         rehearse(pages, COMMON_USES)
         rehearse(pages, first_uses() + b"print(1)\n[1]\n")
         rehearse(pages, b"def f(): return 1 / 0\nf()\n")
@@ -931,15 +933,39 @@ def idle_method(cell):
     return lambda self, a=None, version=2: None if self else cell
 
 
-def fork_boxes(lib, ctypes, sock, at_once, place):
+class Library:
+    """The functions of zygote.c, and where the run's message goes.
+
+    It is never freed: in a box that would write to the pages of many other objects. It is frozen
+    with all else that the zygote has, and so not among the objects that gc shows.
+    """
+
+    def __init__(self, path, pages):
+        import ctypes
+        library, api = ctypes.PyDLL(path), ctypes.pythonapi
+        number, place, size, word = ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_longlong
+
+        def address(thing):
+            return ctypes.cast(thing, place).value
+
+        def function(name, *types):
+            return ctypes.PYFUNCTYPE(*types)(address(getattr(library, name)))
+
+        self.place = ctypes.addressof(ctypes.c_char.from_buffer(pages)), len(pages)
+        self.hooks = [address(hook) for hook in (
+            api.PyOS_BeforeFork, api.PyOS_AfterFork_Parent, api.PyOS_AfterFork_Child)]
+        self.serve = function("brig_serve", word, number, place, place, place, number, place, size)
+        self.hurry = function("brig_hurry", number)
+        self.wait = function("brig_wait", word, place, size)
+        api.Py_IncRef(ctypes.py_object(self))
+
+
+def fork_boxes(library, sock, at_once):
     """Returns in a box; the zygote itself leaves here when there is nothing more to fork.
 
     What it gives is the word that came with the run's message (see zygote.c), or 0 when the box has
     not said yet that it is ready.
     """
-    api = ctypes.pythonapi
-    hooks = (ctypes.c_void_p * 3)(*[ctypes.cast(function, ctypes.c_void_p).value for function in (
-        api.PyOS_BeforeFork, api.PyOS_AfterFork_Parent, api.PyOS_AfterFork_Child)])
     # What these do after a fork costs a box a third of it. The locks of threading are free, and its
     # only thread stays; random is seeded below, in one step. The programs' own forks do it again.
     random = modules["random"]
@@ -949,7 +975,7 @@ def fork_boxes(lib, ctypes, sock, at_once, place):
     code, hook.__code__ = hook.__code__, (lambda: None).__code__
     other_code, other.__code__ = other.__code__, idle_method(None).__code__
     gc.freeze()
-    word = lib.brig_serve(sock, hooks, at_once, *place)
+    word = library.serve(sock, *library.hooks, at_once, *library.place)
     if word < 0:
         os_exit(0 if word == -EPIPE else 4)
     seed()
@@ -958,37 +984,39 @@ def fork_boxes(lib, ctypes, sock, at_once, place):
     return word
 
 
-def serve(library, sock, names):
+def wait_for_run(library, pages, small):
+    """The word that comes with the run's message."""
+    forget_shared_state()
+    if not library.hurry():
+        rehearse(pages, small)
+        # What only a real run uses; to use it writes to its pages.
+        [run_script, run_script.__code__, LAST_STEPS, ALL_SIGNALS]
+    gc.freeze()
+    waiting_main.append(make_main())
+    return library.wait(*library.place)
+
+
+def serve(path, sock, names):
     before_preload.update(modules, sys.builtin_module_names)
     preload(PRELOAD + names)
     make_room()
-    import ctypes
     import mmap
-    lib = ctypes.PyDLL(library)
     # Pages of an anonymous mapping that are not touched cost nothing.
     pages = mmap.mmap(-1, MESSAGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    place = (ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(pages))),
-             ctypes.c_size_t(MESSAGE_BYTES))
-    wait = lib.brig_wait
-    lib.brig_serve.restype = wait.restype = ctypes.c_longlong
+    library = Library(path, pages)
     device = fstat(sock).st_dev
     # Goes all the way, and writes no byte.
     small = first_uses() + COMMON_USES
     prepare(pages)
-    word = fork_boxes(lib, ctypes, sock, not shares_state(), place)
+    word = fork_boxes(library, sock, not shares_state())
     if word == 0:
-        forget_shared_state()
-        if not lib.brig_hurry():
-            rehearse(pages, small)
-        gc.freeze()
-        waiting_main.append(make_main())
-        word = wait(*place)
+        word = wait_for_run(library, pages, small)
     if word <= 0:
         os_exit(0)
     program = take_message(pages, word, device)
     # Nothing that leads to the zygote is left for the program. The pages stay: to unmap them takes
     # longer than a small program.
-    del ctypes, mmap, library, sock, names, lib, place, wait, small
+    del mmap, library, path, sock, names, small
     run_script(*program)
 
 

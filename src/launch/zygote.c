@@ -39,14 +39,14 @@
 enum { WORD_FILES = 32, WORD_REPORT = 40 };
 
 /* What the interpreter does around a fork. */
+typedef void hook_fn(void);
 struct hooks {
-	void (*before)(void);
-	void (*after_parent)(void);
-	void (*after_child)(void);
+	hook_fn *before, *after_parent, *after_child;
 };
 
 /* Called from the interpreter. */
-EXPORT long brig_serve(int sock, const struct hooks *hooks, int at_once, char *buf, size_t size);
+EXPORT long brig_serve(int sock, hook_fn *before, hook_fn *after_parent, hook_fn *after_child,
+                       int at_once, char *buf, size_t size);
 EXPORT int brig_hurry(void);
 EXPORT long brig_wait(char *buf, size_t size);
 
@@ -207,8 +207,10 @@ EXPORT long brig_wait(char *buf, size_t size)
  * the word of brig_wait(): whatever else the interpreter did here, it would copy pages for nothing.
  * In the zygote it returns -EPIPE when the launcher wants no more, or another error.
  */
-EXPORT long brig_serve(int sock, const struct hooks *hooks, int at_once, char *buf, size_t size)
+EXPORT long brig_serve(int sock, hook_fn *before, hook_fn *after_parent, hook_fn *after_child,
+                       int at_once, char *buf, size_t size)
 {
+	const struct hooks hooks = { before, after_parent, after_child };
 	struct err err;
 	int r = plan_map(ZYGOTE_PLAN_FD, &own, &err);
 
@@ -224,6 +226,6 @@ EXPORT long brig_serve(int sock, const struct hooks *hooks, int at_once, char *b
 	(void)close(ZYGOTE_PROC_FD);
 	r = send(sock, "", 1, MSG_NOSIGNAL) == 1 ? 1 : -errno;
 	while (r == 1)
-		r = serve_one(sock, hooks);
+		r = serve_one(sock, &hooks);
 	return r == 0 && at_once && hurry ? brig_wait(buf, size) : r;
 }
