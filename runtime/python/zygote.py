@@ -963,8 +963,8 @@ class Library:
 def fork_boxes(library, sock, at_once):
     """Returns in a box; the zygote itself leaves here when there is nothing more to fork.
 
-    What it gives is the word that came with the run's message (see zygote.c), or 0 when the box has
-    not said yet that it is ready.
+    What it gives is the word that came with the run's message (see zygote.c), or 0 when the box
+    still has to wait for it.
     """
     # What these do after a fork costs a box a third of it. The locks of threading are free, and its
     # only thread stays; random is seeded below, in one step. The programs' own forks do it again.

@@ -21,6 +21,7 @@
 #define DEPTH_MAX 64    /* directories below are reported by name and not entered */
 #define SEEN_MAX  65536 /* directory entries looked at */
 
+#define ENTRIES_BYTES  4096 /* of a directory, read at once */
 #define DIR_COST       5
 #define COMPARED_BYTES 2048      /* of a file, for the cost of one */
 #define COMPARED_NAMES 64        /* so with names */
@@ -36,7 +37,9 @@ struct workspace_walk {
 	char *todo[RESULT_FILES_MAX];
 	size_t n_todo;
 	char *path;
-	DIR *dir; /* NULL: none */
+	int dir; /* FD_NONE: none; for the workspace itself it is root */
+	_Alignas(struct dirent64) char entries[ENTRIES_BYTES];
+	size_t n_entries, at; /* bytes */
 	size_t seen;
 	uint64_t cost; /* of this step so far; one is about a microsecond */
 	bool begun;
@@ -128,15 +131,15 @@ static void visit_entry(struct workspace_walk *w, const char *name)
 		w->res->files_truncated = true;
 		return;
 	}
-	if (fstatat(dirfd(w->dir), name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+	if (fstatat(w->dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		visit(w, path, &st);
 }
 
 static void close_dir(struct workspace_walk *w)
 {
-	if (w->dir)
-		(void)closedir(w->dir);
-	w->dir = NULL;
+	if (w->dir != w->root)
+		(void)fd_close(w->dir);
+	w->dir = FD_NONE;
 	free(w->path);
 	w->path = NULL;
 }
@@ -144,16 +147,33 @@ static void close_dir(struct workspace_walk *w)
 /* Takes the path. */
 static void open_dir(struct workspace_walk *w, char *path)
 {
-	CLEANUP_FD int fd = sys_openat2(w->root, *path ? path : ".",
-	                                O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, BENEATH);
-
 	w->cost += DIR_COST;
 	w->path = path;
-	w->dir = fd < 0 ? NULL : fdopendir(fd);
-	if (w->dir)
-		(void)fd_take(&fd);
-	else
+	w->n_entries = w->at = 0;
+	if (*path)
+		w->dir = sys_openat2(w->root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, BENEATH);
+	else if (lseek(w->root, 0, SEEK_SET) == 0)
+		w->dir = w->root;
+	if (w->dir < 0)
 		close_dir(w);
+}
+
+/* Of the directory that is open; NULL: that was the last. */
+static const char *next_name(struct workspace_walk *w)
+{
+	const struct dirent64 *e = (const void *)(w->entries + w->at);
+	ssize_t n;
+
+	if (w->at == w->n_entries) {
+		n = getdents64(w->dir, w->entries, sizeof(w->entries));
+		if (n <= 0)
+			return NULL;
+		w->n_entries = (size_t)n;
+		w->at = 0;
+		e = (const void *)w->entries;
+	}
+	w->at += e->d_reclen;
+	return e->d_name;
 }
 
 static size_t depth_of(const char *path)
@@ -203,7 +223,7 @@ struct workspace_walk *workspace_walk_new(int dir_fd, const struct request *req,
 
 	if (w)
 		*w = (struct workspace_walk){
-			.root = dir_fd, .res = res, .req = req, .script = script
+			.root = dir_fd, .dir = FD_NONE, .res = res, .req = req, .script = script
 		};
 	return w;
 }
@@ -211,16 +231,16 @@ struct workspace_walk *workspace_walk_new(int dir_fd, const struct request *req,
 bool workspace_walk_step(struct workspace_walk *w, uint64_t cost)
 {
 	for (w->cost = 0; w->cost < cost;) {
-		struct dirent *e = w->dir ? readdir(w->dir) : NULL;
+		const char *name = w->dir >= 0 ? next_name(w) : NULL;
 
-		if (e && !w->res->files_truncated)
-			visit_entry(w, e->d_name);
-		else if (w->dir)
+		if (name && !w->res->files_truncated)
+			visit_entry(w, name);
+		else if (w->dir >= 0)
 			close_dir(w);
 		else if (!next_dir(w))
 			break;
 	}
-	if (w->dir || w->n_todo || !w->begun)
+	if (w->dir >= 0 || w->n_todo || !w->begun)
 		return false;
 	if (!w->script_seen)
 		add_deleted(w, w->script);

@@ -75,7 +75,7 @@ struct box_order {
 	const int *fds;  /* LAUNCH_FDS of them, FD_NONE where none was given */
 	int zygote_sock; /* FD_NONE: init forks the code's process */
 	bool send_plan;  /* the zygote was started with another one */
-	bool hurry;
+	enum box_pace pace;
 };
 
 /* Before anything else, for us and all that we make: filter.c. */
@@ -133,9 +133,11 @@ _Noreturn void report_failure(struct box_setup *s);
 _Noreturn void code_main(struct box_setup *s);
 /* The same for a process that a zygote forked; returns to the interpreter. */
 int code_join(struct box_setup *s);
+/* Says that the code's process is confined. */
+int code_say_ready(struct box_setup *s);
 /*
- * Says that the code's process is ready and waits for the word: BOX_GO, or BOX_RUN with the
- * message in buf, stdio in place and the report's descriptor (or FD_NONE). Control is closed then.
+ * After that: waits for the word, which is BOX_GO, or BOX_RUN with the message in buf, stdio in
+ * place and the report's descriptor (or FD_NONE). Control is closed then.
  */
 int code_wait(struct box_setup *s, char *buf, size_t size, size_t *ret_len, int *ret_report);
 /* The steps of set-up that live in files of their own; each returns 0 or -errno with s->err. */

@@ -76,7 +76,7 @@ _Noreturn void report_failure(struct box_setup *s)
 	_exit(126);
 }
 
-static int say_ready(struct box_setup *s)
+int code_say_ready(struct box_setup *s)
 {
 	struct box_report rep = { .kind = BOX_CODE_READY,
 		                  .layers = s->layers,
@@ -84,7 +84,7 @@ static int say_ready(struct box_setup *s)
 	int r = sock_send(s->fds[LAUNCH_FD_CONTROL], &rep, sizeof(rep), &s->workspace_fd, 1);
 
 	(void)close(s->workspace_fd);
-	return r;
+	return r < 0 ? err_set(&s->err, ERR_SETUP, -r, "say that it is ready") : confine_files(s);
 }
 
 static int read_memfd(int fd, char *buf, size_t size, size_t *ret_len)
@@ -135,13 +135,10 @@ int code_wait(struct box_setup *s, char *buf, size_t size, size_t *ret_len, int 
 {
 	int control = s->fds[LAUNCH_FD_CONTROL];
 	struct sock_msg msg;
-	int word, r = say_ready(s);
+	int word, r;
 
 	*ret_len = 0;
-	if (r >= 0 && confine_files(s) < 0)
-		return -EPERM;
-	if (r >= 0)
-		r = sock_recv(control, buf, size, 0, &msg);
+	r = sock_recv(control, buf, size, 0, &msg);
 	if (r < 0)
 		return err_set(&s->err, ERR_SETUP, -r, "wait for the release");
 	word = msg.len ? buf[0] : 0;
@@ -175,7 +172,8 @@ _Noreturn void code_main(struct box_setup *s)
 	if (run_steps(s, first_steps, ELEMENTSOF(first_steps)) < 0 ||
 	    run_steps(s, code_steps, ELEMENTSOF(code_steps)) < 0)
 		report_failure(s);
-	if (code_wait(s, message, sizeof(message), &len, &report) != BOX_GO)
+	if (code_say_ready(s) < 0 ||
+	    code_wait(s, message, sizeof(message), &len, &report) != BOX_GO)
 		fail_at(s, "go");
 	(void)execve(s->plan->exec, (char *const *)s->plan->argv, (char *const *)s->plan->env);
 	(void)err_set(&s->err, ERR_SETUP, errno, "execute \"%.200s\"", s->plan->exec);

@@ -149,7 +149,7 @@ static int start_box(struct launcher *l, const struct launch_call *call, const i
 	struct box_order order = { .slot = call->slot,
 		                   .fds = fds,
 		                   .send_plan = call->zygote && call->plan != call->zygote,
-		                   .hurry = call->hurry };
+		                   .pace = call->pace };
 	struct err *err = &reply->err;
 	int r;
 

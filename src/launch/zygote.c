@@ -52,7 +52,7 @@ EXPORT long brig_wait(char *buf, size_t size);
 
 static struct box_setup setup;
 static struct kept_plan own, other; /* other: came with the call */
-static bool hurry;
+static enum box_pace pace;
 static void *resume[5]; /* __builtin_setjmp's */
 static char middle_stack[MIDDLE_STACK] __attribute__((aligned(16)));
 
@@ -93,7 +93,7 @@ static int fill_setup(const struct zygote_call *call, const struct sock_msg *msg
 	if (call->n_cgroup > CGROUP_CONTROLLERS || msg->n_fds != want)
 		return -EPROTO;
 	memset(&setup, 0, sizeof(setup));
-	hurry = call->hurry;
+	pace = call->pace;
 	setup.plan = &own.plan;
 	setup.privileged = geteuid() == 0;
 	setup.shared_root = setup.adopted = true;
@@ -108,7 +108,10 @@ static int fill_setup(const struct zygote_call *call, const struct sock_msg *msg
 	return 0;
 }
 
-/* In the child: confined when it returns. */
+/*
+ * In the child: confined when it returns. In a hurry it says so at once: it is looked at from
+ * outside while the interpreter does its own work after a fork.
+ */
 static void become_code(const struct zygote_call *call, const struct sock_msg *msg)
 {
 	if (call->has_plan) {
@@ -116,7 +119,7 @@ static void become_code(const struct zygote_call *call, const struct sock_msg *m
 			report_failure(&setup);
 		setup.plan = &other.plan;
 	}
-	if (code_join(&setup) < 0)
+	if (code_join(&setup) < 0 || (pace == PACE_HURRY && code_say_ready(&setup) < 0))
 		report_failure(&setup);
 }
 
@@ -159,10 +162,10 @@ static int serve_one(int sock, const struct hooks *hooks)
 	return 1;
 }
 
-/* In a box: somebody waits for it already. */
+/* In a box: it goes on without a rehearsal. */
 EXPORT int brig_hurry(void)
 {
-	return hurry;
+	return pace != PACE_REHEARSE;
 }
 
 /* Which of stdio are files, a bit for each: those can seek, and a runner's stream has to know. */
@@ -189,6 +192,8 @@ EXPORT long brig_wait(char *buf, size_t size)
 	struct stat st;
 	size_t len;
 
+	if (pace != PACE_HURRY && code_say_ready(&setup) < 0)
+		return -EPROTO;
 	word = code_wait(&setup, buf, size, &len, &report);
 	if (word != BOX_RUN || report < 0 || len == 0 || size - len < INODE_TEXT)
 		return -EPROTO;
@@ -202,10 +207,10 @@ EXPORT long brig_wait(char *buf, size_t size)
 }
 
 /*
- * Returns in a box's process: 0 before it has said that it is ready, so that the interpreter can do
- * something first; or, when somebody waits for the box already and it has nothing to do (at_once),
- * the word of brig_wait(): whatever else the interpreter did here, it would copy pages for nothing.
- * In the zygote it returns -EPIPE when the launcher wants no more, or another error.
+ * Returns in a box's process: 0, so that the interpreter can do something before it waits; or, in a
+ * box of the reserve that has nothing to do (at_once), the word of brig_wait(): whatever else the
+ * interpreter did here, it would copy pages for nothing. In the zygote it returns -EPIPE when the
+ * launcher wants no more, or another error.
  */
 EXPORT long brig_serve(int sock, hook_fn *before, hook_fn *after_parent, hook_fn *after_child,
                        int at_once, char *buf, size_t size)
@@ -227,5 +232,5 @@ EXPORT long brig_serve(int sock, hook_fn *before, hook_fn *after_parent, hook_fn
 	r = send(sock, "", 1, MSG_NOSIGNAL) == 1 ? 1 : -errno;
 	while (r == 1)
 		r = serve_one(sock, &hooks);
-	return r == 0 && at_once && hurry ? brig_wait(buf, size) : r;
+	return r == 0 && at_once && pace == PACE_RESERVE ? brig_wait(buf, size) : r;
 }

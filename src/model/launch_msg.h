@@ -53,6 +53,13 @@ enum launch_kind {
 	LAUNCH_ZYGOTE_LOST, /* launcher: it died; boxes of it that are ready live on */
 };
 
+/* What a zygote's child does before it says that it is ready. */
+enum box_pace {
+	PACE_REHEARSE, /* as much as makes its program fast */
+	PACE_HURRY,    /* somebody waits for it: only what takes no time */
+	PACE_RESERVE,  /* for a burst: nothing that takes memory */
+};
+
 struct launch_call {
 	uint32_t kind;
 	uint64_t id;     /* chosen by the caller; modulo LAUNCH_BOXES_MAX unlike any other's */
@@ -62,7 +69,7 @@ struct launch_call {
 	uint32_t fds;    /* LAUNCH_FD_BITs of the attached descriptors */
 	uint32_t zygote; /* KEEP: the plan's program is one; START: fork the plan's `zygote` - 1 */
 	uint32_t watch;  /* START: as if WATCH followed */
-	uint32_t hurry;  /* START: somebody waits for it: a zygote's child need not warm up */
+	uint32_t pace;   /* START: an enum box_pace */
 };
 
 struct launch_usage {
@@ -140,7 +147,7 @@ struct box_report {
 struct zygote_call {
 	uint32_t has_plan; /* the last descriptor is a plan; else the zygote's own */
 	uint32_t n_cgroup;
-	uint32_t hurry;
+	uint32_t pace; /* an enum box_pace */
 };
 
 enum { ZYGOTE_FD_INIT = 0, ZYGOTE_FD_CONTROL, ZYGOTE_FD_WAIT, ZYGOTE_FD_CGROUP };

@@ -297,10 +297,12 @@ static int send_order(struct pool *p, struct box *b, const struct plan *own_plan
 		                    .id = b->id,
 		                    .plan = own_plan ? 0 : b->shape + 1,
 		                    .zygote = s->zygote ? b->shape + 1 : 0,
-		                    .hurry = p->queued.n > 0 || !stock_wants_rehearsed(s) };
+		                    .pace = p->queued.n                ? PACE_HURRY
+		                            : stock_wants_rehearsed(s) ? PACE_REHEARSE
+		                                                       : PACE_RESERVE };
 	int theirs[LAUNCH_FDS], r;
 
-	b->rehearsed = !call.hurry || !s->zygote;
+	b->rehearsed = call.pace == PACE_REHEARSE || !s->zygote;
 	for (int i = 0; i < LAUNCH_FDS; i++)
 		theirs[i] = FD_NONE;
 	if (getrandom(&call.slot, sizeof(call.slot), 0) != sizeof(call.slot))
@@ -403,7 +405,7 @@ static void maybe_verify(struct pool *p, struct box *b)
 	st->facts.launcher_pid = p->launcher.pid;
 	r = verify_box(b->plan, &st->facts, &b->receipt, &err);
 	b->code_pid = st->facts.code_pid;
-	b->code_uid = st->facts.started.host_code_uid;
+	b->code_uid = geteuid() == 0 ? st->facts.started.host_code_uid : 0;
 	(void)snprintf(b->cgroup, sizeof(b->cgroup), "%s", st->facts.started.cgroup_name);
 	free(st);
 	b->starting = NULL;

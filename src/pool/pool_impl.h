@@ -44,8 +44,8 @@ struct starting {
 
 struct prepared {
 	int theirs[LAUNCH_FDS]; /* the box's ends */
-	bool streams;
-	int script; /* its empty file, open for writing */
+	bool streams;           /* they are there, and the report is observed */
+	int script;             /* its empty file, open for writing */
 	int usage[CGROUP_USAGE_FDS], io;
 };
 
@@ -61,7 +61,7 @@ struct box {
 	int pidfd; /* of its init: a launcher that is stuck must not keep it alive */
 	int in, out, errout, report; /* our ends; of a run, or given when it was ordered */
 	pid_t code_pid;
-	uint32_t code_uid;
+	uint32_t code_uid; /* to make its files as; 0: as ourselves */
 	bool kill_sent;
 	bool rehearsed;
 	uint64_t since_ns;          /* in this state */

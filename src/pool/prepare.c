@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -33,7 +34,7 @@ int prepare_streams(struct box *b, int theirs[LAUNCH_FDS])
 	b->errout = ours.errout;
 	if (r < 0)
 		return r;
-	for (int i = LAUNCH_FD_STDIN; i <= LAUNCH_FD_STDERR && geteuid() == 0 && b->code_uid; i++)
+	for (int i = LAUNCH_FD_STDIN; i <= LAUNCH_FD_STDERR && b->code_uid; i++)
 		if (fchown(theirs[i], b->code_uid, b->code_uid) < 0) /* /dev/stdout can be opened */
 			return -errno;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
@@ -107,9 +108,9 @@ void prepare_box(struct pool *p, struct box *b)
 	for (int i = 0; i < LAUNCH_FDS; i++)
 		m->theirs[i] = FD_NONE;
 	open_usage(p, b, m);
-	m->script = workspace_create(b->workspace, route_script(like),
-	                             geteuid() == 0 ? b->code_uid : 0);
-	m->streams = b->report < 0 && prepare_streams(b, m->theirs) >= 0;
+	m->script = workspace_create(b->workspace, route_script(like), b->code_uid);
+	m->streams = b->report < 0 && prepare_streams(b, m->theirs) >= 0 &&
+	             pool_observe(p, b->report, EPOLLIN, TAG_REPORT, (uint32_t)(b - p->boxes)) >= 0;
 	if (!m->streams && p->shapes[b->shape].zygote)
 		box_close_streams(b);
 }

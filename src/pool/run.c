@@ -43,7 +43,7 @@ static int observe_streams(struct pool *p, struct pool_call *c, struct box *b)
 	uint32_t i = index_of(p, b);
 	int r = 0;
 
-	if (c->req->language == LANGUAGE_PYTHON)
+	if (c->req->language == LANGUAGE_PYTHON && !(b->prepared && b->prepared->streams))
 		r = pool_observe(p, b->report, EPOLLIN, TAG_REPORT, i);
 	if (!c->req->stdin_data.n)
 		b->in = fd_close(b->in);
@@ -80,8 +80,7 @@ static int attach(struct pool *p, struct pool_call *c, struct box *b, struct err
 	for (int i = 0; i < LAUNCH_FDS; i++)
 		theirs[i] = b->prepared ? fd_take(&b->prepared->theirs[i]) : FD_NONE;
 	r = prepare_script(p, b, c->req);
-	r = workspace_place(b->workspace, c->req, route_script(c->req), r == 0,
-	                    geteuid() == 0 ? b->code_uid : 0, err);
+	r = workspace_place(b->workspace, c->req, route_script(c->req), r == 0, b->code_uid, err);
 	if (r >= 0 && !streams_there)
 		r = prepare_streams(b, theirs);
 	if (r < 0) {
