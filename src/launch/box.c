@@ -354,7 +354,9 @@ static int choose_ids(const struct box_host *host, const struct box_setup *s, co
 static int order_fork(const struct box_order *o, const struct box_setup *s, struct box *b,
                       int wait_fd, struct err *err)
 {
-	struct zygote_call call = { .has_plan = o->send_plan, .pace = o->pace };
+	struct zygote_call call = { .has_plan = o->send_plan,
+		                    .network_there = s->network_there,
+		                    .pace = o->pace };
 	int fds[SOCK_FDS_MAX], n = ZYGOTE_FD_CGROUP, r;
 
 	fds[ZYGOTE_FD_INIT] = b->pidfd;

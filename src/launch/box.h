@@ -37,8 +37,11 @@ struct box_setup {
 	int dev_fd;    /* detached /dev with own nodes, FD_NONE when binding the host's */
 	/* Filled during set-up. */
 	int root_fd, scratch_fd;
-	int workspace_fd;                 /* in the code's process */
-	int sysctl_fd;                    /* /proc/sys/user, opened before it becomes read-only */
+	int dir_fd;       /* the directory of the last target, in which others may follow */
+	size_t dir_len;   /* of its path; 0: none is open */
+	const char *dir;  /* begins with it */
+	int workspace_fd; /* in the code's process */
+	int sysctl_fd;    /* /proc/sys/user, opened before it becomes read-only */
 	const char *mask_file, *mask_dir; /* the first mask of each kind, relative to the root */
 	int pidfd;                        /* zygote: of init, whose namespaces are joined */
 	int cgroup_fds[CGROUP_CONTROLLERS];
@@ -110,7 +113,6 @@ void net_leave(const struct box_host *host);
 /* Is there room for one more that is made ahead? */
 bool net_wanted(const struct box_host *host);
 void net_store_one(struct box_host *host);
-int net_loopback_up(void);
 
 /* The child: never returns. */
 _Noreturn void setup_main(struct box_setup *s);
@@ -148,6 +150,7 @@ int setup_read_only(struct box_setup *s);
 int confine_cgroup(struct box_setup *s);
 int confine_join(struct box_setup *s);
 int confine_network(struct box_setup *s);
+int confine_loopback(struct box_setup *s);
 int confine_stdio(struct box_setup *s);
 int confine_ids(struct box_setup *s);
 int confine_wait(struct box_setup *s);
@@ -174,6 +177,8 @@ int mount_onto(struct box_setup *s, int mount_fd, const char *path);
 size_t image_ops(const struct plan *plan);
 int mounts_run(struct box_setup *s, size_t from, size_t to);
 int mounts_new_root(struct box_setup *s);
+/* Closes the directory that is kept open between targets. */
+void mounts_forget(struct box_setup *s);
 int mounts_pivot(struct box_setup *s);
 /* A directory or an empty file to mount on, when the path is not there yet. */
 int mounts_target(struct box_setup *s, const char *path, bool directory);

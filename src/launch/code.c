@@ -22,19 +22,21 @@
 static const struct step first_steps[] = {
 	{ "stdio", confine_stdio, 0 },
 	{ "network", confine_network, LAYER_BIT(NET_NS) },
+	{ "loopback", confine_loopback, LAYER_BIT(NETWORK) },
 };
 
 /* Forked by a zygote: still in the launcher's namespaces, and nobody's cgroup. */
 static const struct step join_steps[] = {
 	{ "cgroup", confine_cgroup, 0 },
 	{ "join", confine_join, 0 },
+	{ "loopback", confine_loopback, LAYER_BIT(NETWORK) },
 	{ "stdio", confine_stdio, 0 },
 	{ "keyring", confine_keyring, LAYER_BIT(KEYRING) },
+	{ "bounding_set", confine_bounding, LAYER_BIT(CAPABILITIES) },
 };
 
 /* The file system is there from "wait_mounts" on. */
 static const struct step code_steps[] = {
-	{ "bounding_set", confine_bounding, LAYER_BIT(CAPABILITIES) },
 	{ "wait_mounts", confine_wait, 0 },
 	{ "code_ids", confine_ids, 0 },
 	{ "locked_mounts", confine_mounts, LAYER_BIT(LOCKED_MOUNTS) },

@@ -26,6 +26,7 @@
 #include "sys/cgroup.h"
 #include "sys/file.h"
 #include "sys/landlock.h"
+#include "sys/netns.h"
 #include "sys/syscalls.h"
 #include "sys/uapi/landlock.h"
 
@@ -123,6 +124,16 @@ int confine_network(struct box_setup *s)
 	if (write(s->to_code, "", 1) != 1)
 		return err_set(&s->err, ERR_SETUP, errno, "tell init");
 	return r < 0 ? err_set(&s->err, ERR_SETUP, -r, "make a network namespace") : 0;
+}
+
+int confine_loopback(struct box_setup *s)
+{
+	int r;
+
+	if (s->network_there || !s->plan->loopback || !(s->plan->layers & LAYER_BIT(NET_NS)))
+		return 0;
+	r = netns_loopback_up();
+	return r < 0 ? err_set(&s->err, ERR_SETUP, -r, "bring up loopback") : 0;
 }
 
 int confine_wait(struct box_setup *s)

@@ -175,6 +175,7 @@ static int start_box(struct launcher *l, const struct launch_call *call, const i
 	if (r < 0) {
 		box_kill(b);
 		box_end(b);
+		unwatch(l, b);
 		b->pid = 0;
 		l->n_boxes--;
 		return err_set(err, ERR_SETUP, -r, "watch over the box");

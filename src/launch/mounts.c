@@ -37,33 +37,54 @@ static int open_target(struct box_setup *s, const char *path, unsigned flags)
 	                   RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 }
 
+void mounts_forget(struct box_setup *s)
+{
+	if (s->dir_len)
+		s->dir_fd = fd_close(s->dir_fd);
+	s->dir_len = 0;
+}
+
 static int op_error(struct box_setup *s, int r, const char *what, const char *path)
 {
 	return err_set(&s->err, ERR_SETUP, -r, "%s %s", what, path);
 }
 
-/* The directory that holds the path's last component, which *ret_leaf then names. */
-static int open_parent(struct box_setup *s, const char *path, const char **ret_leaf)
+/*
+ * The directory that holds the path's last component, which *ret_leaf then names; not the caller's
+ * to close. It stays open: most targets follow others of the same directory.
+ */
+static int parent_of(struct box_setup *s, const char *path, const char **ret_leaf)
 {
 	char dir[PLAN_PATH_MAX];
-	const char *slash = strrchr(path, '/');
-	size_t n = (size_t)(slash - path);
+	size_t n = (size_t)(strrchr(path, '/') - path);
 
-	*ret_leaf = slash + 1;
+	*ret_leaf = path + n + 1;
 	if (n == 0)
-		return open_target(s, ".", O_PATH | O_DIRECTORY);
+		return s->root_fd;
+	if (n == s->dir_len && memcmp(path, s->dir, n) == 0)
+		return s->dir_fd;
+	mounts_forget(s);
 	memcpy(dir, path, n);
 	dir[n] = '\0';
-	return open_target(s, dir, O_PATH | O_DIRECTORY);
+	s->dir_fd = open_target(s, dir, O_PATH | O_DIRECTORY);
+	if (s->dir_fd < 0)
+		return s->dir_fd;
+	s->dir = path;
+	s->dir_len = n;
+	return s->dir_fd;
 }
 
+/* What is mounted may lie on top of the directory that is open. A link at the end is not followed.
+ */
 int mount_onto(struct box_setup *s, int mount_fd, const char *path)
 {
-	CLEANUP_FD int target = open_target(s, path, O_PATH);
+	const char *leaf;
+	int dir = parent_of(s, path, &leaf), r = dir;
 
-	if (target < 0)
-		return target;
-	return sys_move_mount(mount_fd, target, "");
+	if (dir >= 0)
+		r = sys_move_mount(mount_fd, dir, leaf);
+	mounts_forget(s);
+	return r;
 }
 
 static int new_tmpfs(const char *size, const char *inodes, const char *mode, unsigned attrs)
@@ -86,7 +107,8 @@ static int new_tmpfs(const char *size, const char *inodes, const char *mode, uns
 int mounts_target(struct box_setup *s, const char *path, bool directory)
 {
 	const char *leaf;
-	CLEANUP_FD int dir = open_parent(s, path, &leaf), fd = FD_NONE;
+	int dir = parent_of(s, path, &leaf);
+	CLEANUP_FD int fd = FD_NONE;
 
 	if (dir < 0)
 		return dir;
@@ -99,7 +121,7 @@ int mounts_target(struct box_setup *s, const char *path, bool directory)
 static int op_dir(struct box_setup *s, const struct fs_op *op)
 {
 	const char *leaf;
-	CLEANUP_FD int dir = open_parent(s, op->path, &leaf);
+	int dir = parent_of(s, op->path, &leaf);
 
 	if (dir < 0)
 		return dir;
@@ -113,7 +135,7 @@ static int op_dir(struct box_setup *s, const struct fs_op *op)
 static int op_symlink(struct box_setup *s, const struct fs_op *op)
 {
 	const char *leaf;
-	CLEANUP_FD int dir = open_parent(s, op->path, &leaf);
+	int dir = parent_of(s, op->path, &leaf);
 
 	if (dir < 0)
 		return dir;
@@ -123,7 +145,8 @@ static int op_symlink(struct box_setup *s, const struct fs_op *op)
 static int op_file(struct box_setup *s, const struct fs_op *op)
 {
 	const char *leaf;
-	CLEANUP_FD int dir = open_parent(s, op->path, &leaf), fd = FD_NONE;
+	int dir = parent_of(s, op->path, &leaf);
+	CLEANUP_FD int fd = FD_NONE;
 	size_t done = 0;
 
 	if (dir < 0)

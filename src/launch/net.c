@@ -9,22 +9,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <net/if.h>
 #include <sched.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "launch/box.h"
-
-int net_loopback_up(void)
-{
-	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP };
-	CLEANUP_FD int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-	return fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0 ? -errno : 0;
-}
+#include "sys/netns.h"
 
 static int open_own(const struct box_host *host)
 {
@@ -47,7 +37,7 @@ static int make(const struct box_host *host, bool loopback)
 
 	if (unshare(CLONE_NEWNET) < 0)
 		return -errno;
-	r = loopback ? net_loopback_up() : 0;
+	r = loopback ? netns_loopback_up() : 0;
 	fd = r < 0 ? r : open_own(host);
 	go_home(host);
 	return fd;

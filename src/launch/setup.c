@@ -161,17 +161,6 @@ static int bound_inotify(struct box_setup *s)
 	return r < 0 ? err_set(&s->err, ERR_SETUP, -r, "bound inotify") : 0;
 }
 
-/* By us, for the code's process has more to do than we. */
-static int loopback(struct box_setup *s)
-{
-	int r;
-
-	if (s->network_there || !s->plan->loopback || !(s->plan->layers & LAYER_BIT(NET_NS)))
-		return 0;
-	r = net_loopback_up();
-	return r < 0 ? err_set(&s->err, ERR_SETUP, -r, "bring up loopback") : 0;
-}
-
 static int tell_code(struct box_setup *s)
 {
 	if (write(s->to_code, "", 1) != 1)
@@ -225,6 +214,7 @@ static const struct step steps[] = {
 	{ "separate_ids", split_ids, LAYER_BIT(UID_SPLIT) },
 	{ "keyring", confine_keyring, LAYER_BIT(KEYRING) },
 	{ "cgroup_namespace", own_cgroup_ns, LAYER_BIT(CGROUP_NS) },
+	{ "bounding_set", confine_bounding, LAYER_BIT(CAPABILITIES) },
 	{ "fork", fork_code, 0 },
 	{ "mounts", setup_mounts, 0 },
 	{ "masks", setup_masks, LAYER_BIT(PROC_MASKS) },
@@ -234,7 +224,6 @@ static const struct step steps[] = {
 	{ "detach", detach_old_root, 0 },
 	{ "join_network", join_network, 0 },
 	{ "call_code", call_code, 0 },
-	{ "loopback", loopback, LAYER_BIT(NETWORK) },
 	{ "namespace_lock", lock_namespaces, LAYER_BIT(NS_LOCK) },
 	{ "inotify", bound_inotify, 0 },
 };
@@ -280,7 +269,7 @@ static void become_init(struct box_setup *s)
 	}
 	for (int fd = 0; fd < 3; fd++)
 		(void)close(fd);
-	r = caps_drop_bounding();
+	r = s->layers & LAYER_BIT(CAPABILITIES) ? 0 : caps_drop_bounding();
 	if (r >= 0)
 		r = caps_drop_all();
 	if (r < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {

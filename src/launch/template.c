@@ -137,6 +137,7 @@ static int make(struct box_host *host, const struct plan *plan, struct err *err)
 	if (r < 0)
 		return err_set(err, ERR_SETUP, -r, "make the mounts private");
 	r = build(&s);
+	mounts_forget(&s);
 	(void)fd_close(s.root_fd);
 	if (r < 0) {
 		*err = s.err;

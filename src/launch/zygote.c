@@ -97,6 +97,7 @@ static int fill_setup(const struct zygote_call *call, const struct sock_msg *msg
 	setup.plan = &own.plan;
 	setup.privileged = geteuid() == 0;
 	setup.shared_root = setup.adopted = true;
+	setup.network_there = call->network_there;
 	setup.pidfd = msg->fds[ZYGOTE_FD_INIT];
 	setup.to_code = setup.from_code = msg->fds[ZYGOTE_FD_WAIT];
 	for (int i = 0; i < LAUNCH_FDS; i++)

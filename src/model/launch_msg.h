@@ -147,7 +147,8 @@ struct box_report {
 struct zygote_call {
 	uint32_t has_plan; /* the last descriptor is a plan; else the zygote's own */
 	uint32_t n_cgroup;
-	uint32_t pace; /* an enum box_pace */
+	uint32_t network_there; /* as in struct box_setup */
+	uint32_t pace;          /* an enum box_pace */
 };
 
 enum { ZYGOTE_FD_INIT = 0, ZYGOTE_FD_CONTROL, ZYGOTE_FD_WAIT, ZYGOTE_FD_CGROUP };
