@@ -49,7 +49,7 @@ const showing = { __proto__: null, maxStringLength: VALUE_MAX };
 
 const cell = new Int32Array(new SharedArrayBuffer(4));
 const program = { file: __filename, url: '', lines: [] };
-const sent = { outputs: 0, bytes: 0 };
+const sent = { outputs: 0, bytes: 0, full: false };
 // R, and how to leave. During the rehearsal it is nowhere.
 const channel = { fd: -1, stay: 0, leave() {} };
 // The program's last value comes in through hasInstance, see catchValue() in run.cjs; `error` is
@@ -170,8 +170,12 @@ function encodeBundle(bundle) {
 }
 
 function emitBundle(bundle) {
-  const text = `{"output":${encodeBundle(bundle)}}`;
-  if (sent.outputs >= OUTPUTS_MAX || sent.bytes + text.length > TOTAL_MAX) return;
+  let text = `{"output":${encodeBundle(bundle)}}`;
+  if (sent.outputs >= OUTPUTS_MAX || sent.bytes + text.length > TOTAL_MAX) {
+    if (sent.full) return;
+    sent.full = true; // one more than brig keeps: it says so
+    text = '{"output":{"text/plain":"[further outputs are left out]"}}';
+  }
   sent.outputs++;
   sent.bytes += text.length;
   try {
@@ -535,6 +539,7 @@ async function rehearse() {
 
 function reset() {
   sent.outputs = sent.bytes = 0;
+  sent.full = false;
   holder.full = false;
   holder.value = holder.error = undefined;
   state.ending = false;

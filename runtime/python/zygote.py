@@ -410,7 +410,9 @@ def compile_lines(source, path):
         return None
     start, flags = find_last_statement(source), _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     head, last = source[:start], source[start:].rstrip()
-    if b"global" in last:  # is about what stands before it
+    before = head.rstrip()
+    # The last is about what stands before it, or a part of it.
+    if b"global" in last or before.endswith(b"\\") or before.startswith(b"@", before.rfind(b"\n") + 1):
         return None
     lines = b"\n" * head.count(b"\n") + last
     single = b";" not in last and last[:1] != b"*"  # else it may end in an expression, or be one
@@ -1012,7 +1014,7 @@ def serve(path, sock, names):
     if word == 0:
         word = wait_for_run(library, pages, small)
     if word <= 0:
-        os_exit(0)
+        os_exit(1)  # nothing was run: not as if it had ended well
     program = take_message(pages, word, device)
     # Nothing that leads to the zygote is left for the program. The pages stay: to unmap them takes
     # longer than a small program.

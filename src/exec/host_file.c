@@ -44,8 +44,23 @@ int host_file_begin(struct host_file *f, const char *path, struct err *err)
 	if ((size_t)snprintf(f->temp, sizeof(f->temp), "%s.brig-XXXXXX", path) >= sizeof(f->temp))
 		return err_set(err, ERR_INVALID, ENAMETOOLONG, "--out");
 	f->fd = mkostemp(f->temp, O_CLOEXEC);
-	if (f->fd < 0)
-		return err_set(err, ERR_IO, errno, "create \"%.100s\"", path);
+	if (f->fd >= 0)
+		return 0;
+	r = err_set(err, ERR_IO, errno, "create \"%.100s\"", path);
+	return err_remedy(err, r, "name a place that exists and that you may write to");
+}
+
+/* Nothing but doing it tells whether it can be done: file systems are read-only, or make no files.
+ */
+int host_file_try(const char *path, struct err *err)
+{
+	struct host_file f;
+	int r = host_file_begin(&f, path, err);
+
+	if (r < 0)
+		return r;
+	(void)unlink(f.temp);
+	f.fd = fd_close(f.fd);
 	return 0;
 }
 

@@ -19,6 +19,8 @@ struct host_file {
  * socket, a directory and a link that leads nowhere or into /proc are not ours to replace.
  */
 int host_file_check(const char *path, struct err *err);
+/* Could one be made there now? */
+int host_file_try(const char *path, struct err *err);
 /* A file beside it; host_file_end() must follow. */
 int host_file_begin(struct host_file *f, const char *path, struct err *err);
 /* r < 0: what was written is forgotten, and the error is -r's. Looks at the path once more. */

@@ -8,7 +8,7 @@
 
 #include "base/json.h"
 
-#define OUTPUTS_MAX      1000
+#define OUTPUTS_MAX      1000 /* said in report_dropped() */
 #define OUTPUT_TYPES_MAX 64
 #define LINE_MAX_SAID    10000000
 #define HEADER           4
@@ -34,10 +34,16 @@ int report_frame(struct buf *out, const char *json, size_t n)
 	return out->error;
 }
 
-/* A box can make a frame of tiny values; each costs brig far more memory than text. */
+/*
+ * A box can make a frame of tiny values; each costs brig far more memory than text. A bundle is one
+ * level deeper in the result, which has to be read again.
+ */
 static const struct json_bounds bounds = { .bytes = REPORT_FRAME_MAX,
-	                                   .depth = JSON_DEPTH_MAX,
+	                                   .depth = JSON_DEPTH_MAX - 1,
 	                                   .values = 100000 };
+
+/* No runner sends more than the outputs that are kept, and what comes with `done`. */
+#define REPORT_BYTES_MAX (RESULT_OUTPUTS_MAX + REPORT_FRAME_MAX)
 
 static void no_memory(struct report *r, struct result *res)
 {
@@ -64,8 +70,8 @@ static char *text_of(struct json_node *object, const char *key)
 }
 
 /*
- * A MIME bundle, kept as it was written: the frame is {"output":BUNDLE} and nothing else, so the
- * bundle is what lies between the first colon and the last brace.
+ * A MIME bundle, kept as it was written: the frame is {"output":BUNDLE} and has no other member, so
+ * the bundle is what lies between the first colon and the last brace.
  */
 static void take_output(struct report *r, const struct json_node *bundle, const char *p, size_t n,
                         struct result *res)
@@ -79,11 +85,7 @@ static void take_output(struct report *r, const struct json_node *bundle, const 
 		n--;
 	n -= (size_t)(colon + 1 - p) + 1;
 	if (r->n_outputs == OUTPUTS_MAX || n + 1 > RESULT_OUTPUTS_MAX - res->outputs.len) {
-		if (res->error.code == ERR_NONE)
-			(void)err_set(&res->error, ERR_LIMIT, 0,
-			              "more than %d outputs or %llu bytes of them; the rest was "
-			              "dropped",
-			              OUTPUTS_MAX, RESULT_OUTPUTS_MAX);
+		r->too_many = true;
 		return;
 	}
 	if (r->n_outputs++)
@@ -135,22 +137,46 @@ static void take_done(struct report *r, struct json_node *done, struct result *r
 	r->done = true;
 }
 
+/*
+ * A runner passes on what the program shows, and that may be more than is read here: too deep, too
+ * many values, a number that is too large. It is one output, and no reason not to hear the rest.
+ */
+static void take_unreadable(struct report *r, const char *p, size_t n)
+{
+	static const char start[] = "{\"output\":";
+
+	if (n >= sizeof(start) - 1 && memcmp(p, start, sizeof(start) - 1) == 0)
+		r->unreadable = true;
+	else
+		r->broken = true;
+}
+
+const char *report_dropped(const struct report *r)
+{
+	return r->too_many     ? "more than 1000 outputs or 64 MiB of them; the rest was dropped"
+	       : r->unreadable ? "an output that is too large, too deep or no JSON was dropped"
+	                       : NULL;
+}
+
 static void take_frame(struct report *r, const char *p, size_t n, struct result *res)
 {
 	struct json_node root, ready, output, done;
 	struct json_reader in;
+	int e = json_reader_init(&in, "report", p, n, &bounds, NULL);
 
-	if (json_reader_init(&in, "report", p, n, &bounds, NULL) < 0) {
-		r->broken = true;
+	if (e == -ENOMEM)
+		no_memory(r, res);
+	else if (e < 0)
+		take_unreadable(r, p, n);
+	if (e < 0)
 		return;
-	}
 	root = json_root(&in);
 	(void)json_node_object(&root); /* else an error, and no member is there */
 	ready = json_member(&root, "ready");
 	output = json_member(&root, "output");
 	done = json_member(&root, "done");
 	/* One thing at a time; what is no such thing says nothing. */
-	if (json_is_object(output.value) && !ready.value && !done.value)
+	if (json_is_object(output.value) && json_object_size(root.value) == 1)
 		take_output(r, &output, p, n, res);
 	else if (json_is_object(done.value))
 		take_done(r, &done, res);
@@ -185,6 +211,8 @@ static size_t take_frames(struct report *r, const char *p, size_t n, struct resu
 		take_frame(r, p + at + HEADER, len, res);
 		r->taken += len;
 		at += HEADER + len;
+		if (r->taken > REPORT_BYTES_MAX)
+			r->broken = true;
 	}
 	return at;
 }

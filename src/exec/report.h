@@ -23,8 +23,9 @@ struct report {
 	size_t taken; /* bytes of frames */
 	bool ready;   /* a warmed program waits */
 	bool done;
-	int exit_code; /* of done */
-	bool broken;   /* something that is no frame: the rest is ignored */
+	int exit_code;             /* of done */
+	bool broken;               /* something that is no frame: the rest is ignored */
+	bool too_many, unreadable; /* outputs that were dropped */
 };
 
 void report_init(struct report *r);
@@ -35,5 +36,7 @@ void report_add(struct report *r, const char *p, size_t n, struct result *res);
 void report_put(struct report *r, const char *p, size_t n);
 size_t report_waiting(const struct report *r);
 void report_take(struct report *r, struct result *res);
+/* What is to be said of outputs that were dropped; NULL: none were. */
+const char *report_dropped(const struct report *r);
 /* One frame around `json`, ready to be written. */
 int report_frame(struct buf *out, const char *json, size_t n);

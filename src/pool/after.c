@@ -98,8 +98,11 @@ static void fill_result(struct pool_call *c)
 {
 	struct result *res = c->res;
 	uint64_t end = c->end_ns ? c->end_ns : clock_ns();
+	const char *dropped = report_dropped(&c->report);
 
 	res->state = end_state(c);
+	if (dropped && !res->exception.type) /* why it failed is more */
+		call_set_error(c, ERR_LIMIT, dropped);
 	res->out_dropped = output_dropped(&c->out);
 	res->err_dropped = output_dropped(&c->errout);
 	res->usage = (struct usage){

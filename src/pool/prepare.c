@@ -111,8 +111,10 @@ void prepare_box(struct pool *p, struct box *b)
 	m->script = workspace_create(b->workspace, route_script(like), b->code_uid);
 	m->streams = b->report < 0 && prepare_streams(b, m->theirs) >= 0 &&
 	             pool_observe(p, b->report, EPOLLIN, TAG_REPORT, (uint32_t)(b - p->boxes)) >= 0;
-	if (!m->streams && p->shapes[b->shape].zygote)
-		box_close_streams(b);
+	if (m->streams || !p->shapes[b->shape].zygote)
+		return;
+	launcher_close(m->theirs);
+	box_close_streams(b);
 }
 
 /* The script's file is there already, unless the request wants another name. */
@@ -128,5 +130,8 @@ int prepare_script(struct pool *p, struct box *b, const struct request *req)
 		return unlinkat(b->workspace, usual, 0) < 0 ? -errno : -ENOENT;
 	n = write(m->script, req->code.p, req->code.n);
 	m->script = fd_close(m->script);
-	return n == (ssize_t)req->code.n ? 0 : n < 0 ? -errno : -EIO;
+	if (n == (ssize_t)req->code.n)
+		return 0;
+	(void)unlinkat(b->workspace, usual, 0); /* who tries again says what is wrong */
+	return -EIO;
 }

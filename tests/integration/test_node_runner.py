@@ -356,7 +356,8 @@ def test_outputs_are_bounded(warm):
                   "for (let i = 0; i < 2000; i++) display(i); 5")
     assert result.outputs[0] == {"text/plain": "[text/html dropped]"}
     assert result.outputs[1] == {"text/plain": "kept"}
-    assert len(result.outputs) == 1000 and result.done["value"] == "5"
+    assert len(result.outputs) == 1001 and result.done["value"] == "5"
+    assert result.outputs[-1] == {"text/plain": "[further outputs are left out]"}  # brig keeps 1000, and says so
 
 
 @pytest.mark.parametrize("source, kind, message, line", [

@@ -41,12 +41,19 @@ def residue(subreaper):
         yield
 
 
+def at(daemon):
+    """The tests' own policy is not for a daemon, which has its own."""
+    env = dict(os.environ, BRIG_HOST="unix:%s" % daemon.socket)
+    del env["BRIG_POLICY"]
+    return env
+
+
 class Way:
     """`brig run` as one of the three."""
 
     def __init__(self, name, daemon):
         self.options = ["--warm"] if name == "warm" else []
-        self.env = dict(os.environ, BRIG_HOST="unix:%s" % daemon.socket if name == "daemon" else "none")
+        self.env = at(daemon) if name == "daemon" else dict(os.environ, BRIG_HOST="none")
         if name == "daemon": # with one of its own it would not ask a daemon
             self.env.pop("BRIG_STATE_DIR", None)
 
@@ -155,7 +162,7 @@ def test_what_is_printed_must_arrive(args):
 
 @pytest.mark.parametrize("follow", [[], ["-f"]], ids=["logs", "follow"])
 def test_logs_that_cannot_be_written(daemon, follow):
-    env = dict(os.environ, BRIG_HOST="unix:%s" % daemon.socket)
+    env = at(daemon)
     run = Way("daemon", daemon).run("shell", "--json", "-c", "echo x")
     name = json.loads(run.stdout.decode())["execution_id"]
     with open("/dev/full", "wb") as full:

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <jansson.h>
 
+#include "base/json.h"
 #include "exec/report.h"
 
 #define CLEANUP_JSON CLEANUP(json_decrefp)
@@ -231,12 +232,6 @@ static const char *const no_frames[] = {
 	"\xef\xbb\xbf{\"done\":{}}",
 	"{\"done\":{},\"done\":{}}",
 	"{\"done\":{\"exit\":0,\"exit\":1}}",
-	"{\"output\":{\"a\":\"x\",\"a\":\"y\"}}",
-	"{\"output\":{\"a\":[{\"b\":1,\"b\":2}]}}",
-	"{\"output\":{\"a\":NaN}}",
-	"{\"output\":{\"a\":-Infinity}}",
-	"{\"output\":{\"a\":1e999}}",
-	"{\"output\":{\"a\":01}}",
 	"{\"done\":{\"exit\":9223372036854775808}}",
 	"{\"\\u0000done\":{}}",
 	"{\"done\":{\"value\":\"\\ud800\"}}",
@@ -262,6 +257,92 @@ Test(report, after_what_is_no_frame_nothing_is_heard)
 		expect_nothing(no_frames[i]);
 		again();
 	}
+}
+
+/* A runner passes on what a program shows. */
+static const char *const bad_outputs[] = {
+	"{\"output\":{\"a\":\"x\",\"a\":\"y\"}}",
+	"{\"output\":{\"a\":[{\"b\":1,\"b\":2}]}}",
+	"{\"output\":{\"a\":NaN}}",
+	"{\"output\":{\"a\":-Infinity}}",
+	"{\"output\":{\"a\":1e999}}",
+	"{\"output\":{\"a\":01}}",
+	"{\"output\":{\"a\":1180591620717411303424}}",
+	"{\"output\":{\"a\\u0000\":1}}",
+	"{\"output\":{\"a\":\"\\ud800\"}}",
+	"{\"output\":",
+};
+
+Test(report, an_output_that_cannot_be_read_is_dropped_and_the_rest_heard)
+{
+	for (size_t i = 0; i < ELEMENTSOF(bad_outputs); i++) {
+		add_text(bad_outputs[i]);
+		cr_expect(!rep.broken && rep.unreadable, "%s", bad_outputs[i]);
+		cr_expect(report_dropped(&rep) != NULL);
+		expect_nothing(bad_outputs[i]);
+		add_text("{\"output\":{\"text/plain\":\"x\"}}");
+		add_text("{\"done\":{\"exit\":3,\"value\":\"v\"}}");
+		cr_expect(rep.n_outputs == 1 && rep.done && rep.exit_code == 3, "%s",
+		          bad_outputs[i]);
+		again();
+	}
+	cr_expect(!report_dropped(&rep));
+}
+
+/* Else its text would not be what lies between the first colon and the last brace. */
+Test(report, an_output_has_no_other_member_beside_it)
+{
+	static const char *const rows[] = {
+		"{\"output\":{},\"x\":[1]}",
+		"{\"a:b\":1,\"output\":{\"text/plain\":\"x\"}}",
+		"{\"output\":{\"text/plain\":\"x\"},\"ready\":null}",
+		"{\"done\":null,\"output\":{\"text/plain\":\"x\"}}",
+	};
+
+	for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+		add_text(rows[i]);
+		cr_expect(!rep.broken && rep.n_outputs == 0 && res.outputs.len == 0, "%s", rows[i]);
+	}
+}
+
+/* In the result it is one level deeper than in the frame. */
+Test(report, an_output_is_no_deeper_than_a_result_may_be)
+{
+	for (unsigned depth = JSON_DEPTH_MAX - 4; depth < JSON_DEPTH_MAX; depth++) {
+		static const struct json_bounds of_a_result = { .bytes = KIB,
+			                                        .depth = JSON_DEPTH_MAX,
+			                                        .values = KIB };
+		CLEANUP_BUF struct buf b = BUF_INIT(KIB), whole = BUF_INIT(KIB);
+		struct json_reader in;
+
+		buf_puts(&b, "{\"output\":{\"a\":");
+		for (unsigned k = 0; k < depth; k++)
+			buf_putc(&b, '[');
+		for (unsigned k = 0; k < depth; k++)
+			buf_putc(&b, ']');
+		buf_puts(&b, "}}");
+		add(b.data, b.len);
+		if (rep.n_outputs) {
+			buf_puts(&whole, "{\"outputs\":[");
+			buf_put(&whole, res.outputs.data, res.outputs.len);
+			buf_puts(&whole, "]}");
+			cr_assert(json_reader_init(&in, "it", whole.data, whole.len, &of_a_result,
+			                           NULL) == 0,
+			          "%u", depth);
+			json_reader_done(&in);
+		}
+		cr_expect(rep.unreadable == (rep.n_outputs == 0), "%u", depth);
+		again();
+	}
+}
+
+Test(report, all_frames_together_have_a_bound)
+{
+	rep.taken = RESULT_OUTPUTS_MAX + REPORT_FRAME_MAX - 7;
+	add_text("{\"x\":1}");
+	cr_expect(!rep.broken, "the last one");
+	add_text("{\"x\":1}");
+	cr_expect(rep.broken);
 }
 
 Test(report, after_what_is_no_frame_the_same_piece_is_not_heard)
@@ -306,7 +387,7 @@ Test(report, deep_nesting_is_refused)
 		buf_puts(&b, "}}");
 		cr_assert(buf_finish(&b) == 0);
 		add(b.data, b.len);
-		cr_expect(rep.broken, "%s", pairs[i]);
+		cr_expect(rep.unreadable && !rep.broken, "%s", pairs[i]);
 		expect_nothing(pairs[i]);
 		again();
 	}
@@ -546,6 +627,7 @@ Test(report, outputs_are_counted)
 	cr_expect(json_integer_value(json_object_get(last, "n")) == 999, "the first are kept");
 	add_text("{\"done\":{\"exit\":0}}");
 	cr_expect(rep.done, "too many outputs are no reason to hear no more");
+	cr_expect(report_dropped(&rep) && res.error.code == ERR_NONE, "the caller says so");
 }
 
 /* {"a":"xxx"} of `n` bytes. */
