@@ -140,11 +140,17 @@ void api_tick(struct api *api)
 void api_drain(struct api *api)
 {
 	api->draining = true;
+	waiting_count(api); /* as it is now, not as it was at the last tick */
 }
 
 unsigned api_under_way(const struct api *api)
 {
 	return api->ex.n_live - MIN2(api->ex.n_waiting, api->ex.n_live);
+}
+
+void api_leave_waiting(struct api *api)
+{
+	pipeline_leave_held(api->pl);
 }
 
 void api_cancel_all(struct api *api)

@@ -65,6 +65,8 @@ void api_reload(struct api *api, const struct api_config *config);
 void api_drain(struct api *api);
 /* Executions that are not over; those that wait for a person do not count. */
 unsigned api_under_way(const struct api *api);
+/* What waits for a person is left to the next daemon, also when the answer comes now. */
+void api_leave_waiting(struct api *api);
 /* Whatever runs is stopped. */
 void api_cancel_all(struct api *api);
 /* http first: nobody is there any more. */

@@ -277,7 +277,9 @@ static void on_done(void *data, struct job *job)
 
 	ex->result = result_shared(api, job);
 	ex->end = job->result.state;
-	ex->unrecorded = job->result.state == RUN_SETUP_FAILED && !is_recorded(job);
+	/* What was accepted is known, whatever became of its end. */
+	ex->unrecorded = job->recorded == JOB_NONE && job->result.state == RUN_SETUP_FAILED &&
+	                 !is_recorded(job);
 	memcpy(ex->approval, job->result.approval_id, sizeof(ex->approval));
 	metric_job(api->metrics, job);
 	note_record(api, job);
@@ -344,15 +346,22 @@ void ex_check_waiters(struct api *api)
 
 /* ---- what it looks like ---- */
 
+/* Of one that is under way: what is final is so when its end is recorded. */
+static const char *state_word(enum job_state state)
+{
+	return state < JOB_WAITING    ? "received"
+	       : state == JOB_WAITING ? "waiting"
+	       : state < JOB_RUNNING  ? "received"
+	                              : "running";
+}
+
 const char *ex_state(const struct execution *ex)
 {
 	if (!ex->job)
 		return run_state_name(ex->end);
-	if (job_is_final(ex->job))
-		return "running"; /* until its end is recorded */
-	if (ex->job->state == JOB_RUNNING)
-		return ex->job->call && pool_is_queued(ex->job->call) ? "queued" : "running";
-	return ex->job->state == JOB_WAITING ? "waiting" : "received";
+	if (ex->job->state == JOB_RUNNING && ex->job->call && pool_is_queued(ex->job->call))
+		return "queued";
+	return state_word(ex->job->state);
 }
 
 static void put_nullable(struct buf *out, const char *key, const char *text)
@@ -364,18 +373,30 @@ static void put_nullable(struct buf *out, const char *key, const char *text)
 		buf_puts(out, "null");
 }
 
-void ex_status(const struct execution *ex, struct buf *out)
+static void put_status(const struct execution *ex, const char *state, bool done, struct buf *out)
 {
 	const char *approval = ex->job ? ex->job->approval.id : ex->approval;
 
 	buf_printf(out, "{\"execution_id\":\"%s\",\"state\":\"%s\",\"done\":%s,\"language\":\"%s\"",
-	           ex->id, ex_state(ex), ex->job ? "false" : "true", language_name(ex->language));
+	           ex->id, state, done ? "true" : "false", language_name(ex->language));
 	put_nullable(out, "caller", ex->caller);
 	buf_puts(out, ",\"created\":");
 	json_put_time(out, ex->created_us);
 	put_nullable(out, "approval_id", approval);
 	put_nullable(out, "session_id", ex->session);
 	buf_putc(out, '}');
+}
+
+void ex_status(const struct execution *ex, struct buf *out)
+{
+	put_status(ex, ex_state(ex), !ex->job, out);
+}
+
+void ex_status_then(const struct execution *ex, enum job_state state, struct buf *out)
+{
+	bool now = ex->job && ex->job->state == state;
+
+	put_status(ex, now ? ex_state(ex) : state_word(state), /* done= */ false, out);
 }
 
 #define LOCATION_SIZE (sizeof(API_PREFIX) + 12 + EXECUTION_ID_SIZE)

@@ -216,6 +216,8 @@ void ex_discard(struct execution *ex);
 void ex_resume_all(struct api *api);
 const char *ex_state(const struct execution *ex);
 void ex_status(const struct execution *ex, struct buf *out);
+/* While it was under way, in that state. */
+void ex_status_then(const struct execution *ex, enum job_state state, struct buf *out);
 void ex_drop_old(struct api *api);
 void ex_free_all(struct api *api);
 void ex_wait(struct call *c, struct execution *ex);

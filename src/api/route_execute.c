@@ -58,9 +58,20 @@ struct kept_answer {
 	bool done, own;
 };
 
-/* One that ended with its process has no result: this is what is known of it. */
+/* One that ended with its process, or without one, has no result: this is what is known of it. */
 static void put_unknown(const struct kept *k, struct buf *out)
 {
+	static const struct {
+		enum run_state state;
+		enum err_code code;
+		const char *cause, *remedy;
+	} ends[] = {
+		{ RUN_LOST, ERR_INTERNAL, "the daemon died while it ran",
+		  "how far it came is not known; run it again if that is safe" },
+		{ RUN_DENIED, ERR_DENIED, "denied while no daemon ran",
+		  "\"brig approvals show\" and the ledger say by whom and why" },
+		{ RUN_EXPIRED, ERR_EXPIRED, "nobody answered in time", "ask again" },
+	};
 	struct result res;
 
 	result_init(&res);
@@ -68,10 +79,12 @@ static void put_unknown(const struct kept *k, struct buf *out)
 	for (int i = 0; i < RUN_STATE_COUNT; i++)
 		if (streq(run_state_name((enum run_state)i), k->state))
 			res.state = (enum run_state)i;
-	if (res.state == RUN_LOST)
-		(void)err_set(&res.error, ERR_INTERNAL, 0, "the daemon died while it ran");
-	(void)err_remedy(&res.error, 0,
-	                 "how far it came is not known; run it again if that is safe");
+	for (size_t i = 0; i < ELEMENTSOF(ends); i++) {
+		if (ends[i].state != res.state)
+			continue;
+		(void)err_set(&res.error, ends[i].code, 0, "%s", ends[i].cause);
+		(void)err_remedy(&res.error, 0, "%s", ends[i].remedy);
+	}
 	res.receipt.level_achieved = LEVEL_COUNT;
 	(void)result_to_json(&res, out);
 	result_done(&res);
@@ -178,6 +191,8 @@ static bool has_room(struct call *c)
 	unsigned most = api->config.running_max + api->config.queue_max;
 	uint32_t retry = 0;
 
+	if (api_under_way(api) >= most)
+		waiting_count(api); /* the last count may be a second old */
 	if (api_under_way(api) >= most) {
 		answer_busy(c, RETRY_MS, "too many executions are under way");
 		return false;

@@ -117,7 +117,7 @@ static bool put_event(struct watcher *w, struct buf *out)
 	switch ((enum ex_event_kind)e->kind) {
 	case EX_STATE:
 		buf_puts(out, "event: state\ndata: ");
-		ex_status(ex, out);
+		ex_status_then(ex, (enum job_state)e->offset, out);
 		break;
 	case EX_OUTPUT:
 		s = ex_output(ex, e->stream, e->offset, e->length, &next, &dropped);

@@ -51,6 +51,14 @@ static int set_unix(struct client *c, const char *host, const char *path, struct
 	return 0;
 }
 
+/* getaddrinfo() would take any number modulo 65536. */
+static bool is_port(const char *digits)
+{
+	unsigned long n = strtoul(digits, NULL, 10);
+
+	return n > 0 && n <= 65535;
+}
+
 /* "name", "name:port", "[address]:port", with a slash at the end or without. */
 static int set_tcp(struct client *c, const char *host, const char *rest, struct err *err)
 {
@@ -66,7 +74,7 @@ static int set_tcp(struct client *c, const char *host, const char *rest, struct 
 			return bad_host(host, "holds no name and no address", err);
 	if (!n || n >= sizeof(c->name) || (bracket && name[n] != ']'))
 		return bad_host(host, "holds no name and no address", err);
-	if (!n_port || n_port >= sizeof(c->port))
+	if (!n_port || n_port >= sizeof(c->port) || !is_port(port))
 		return bad_host(host, "holds no port", err);
 	if (*end == ':')
 		end = port + n_port;

@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/parse.h"
 #include "cli/cmd.h"
+#include "cli/cmd_ledger.h"
 #include "cli/flow.h"
 #include "cli/load.h"
 #include "cli/question.h"
@@ -80,16 +81,10 @@ static int parse(int argc, char **argv, struct options *o)
 	return r < 0 || o->verb || o->help ? r : -EINVAL;
 }
 
-static int open_ledger(const struct options *o, struct ledger **ret, struct err *err)
-{
-	char dir[4096];
-	int r = o->state_dir ? 0 : ledger_default_dir(dir, sizeof(dir), err);
-
-	return r < 0 ? r : ledger_open(o->state_dir ? o->state_dir : dir, ret, err);
-}
-
-/* The daemon's, when there is one and no other place was named. */
-static int open_desk(const struct options *o, struct client *c, struct desk *ret, struct err *err)
+/* The daemon's, when there is one and no other place was named. none: nobody has run anything
+ * there. */
+static int open_desk(const struct options *o, struct client *c, struct desk *ret, bool *ret_none,
+                     struct err *err)
 {
 	int r;
 
@@ -97,7 +92,11 @@ static int open_desk(const struct options *o, struct client *c, struct desk *ret
 	if (o->host && o->state_dir && !streq(o->host, "none"))
 		return err_set(err, ERR_INVALID, 0, "--host and --state-dir exclude each other");
 	r = client_find(o->host, o->state_dir != NULL, c, err);
-	return r != 0 ? r : open_ledger(o, &ret->ledger, err);
+	if (r != 0)
+		return r;
+	r = ledger_open_existing(o->state_dir, &ret->ledger, err);
+	*ret_none = r < 0 && err->code == ERR_NOT_FOUND;
+	return r;
 }
 
 struct listing {
@@ -145,7 +144,7 @@ static int do_ls(const struct desk *d, const struct options *o, struct err *err)
 
 	if (o->json)
 		buf_putc(&list.out, '[');
-	r = desk_each(d, o->all, list_one, &list, err);
+	r = d ? desk_each(d, o->all, list_one, &list, err) : 0;
 	if (o->json)
 		buf_puts(&list.out, "]\n");
 	else if (!list.n)
@@ -250,7 +249,7 @@ static int set_scope(const struct options *o, struct confirm_answer *x, struct e
 	if (!o->for_time)
 		return 0;
 	x->scope = REMEMBER_DIGEST;
-	if (parse_duration_ms(o->for_time, &x->remember_ms) < 0)
+	if (parse_duration_ms(o->for_time, &x->remember_ms) < 0 || !x->remember_ms)
 		return err_set(err, ERR_INVALID, 0, "--for: \"%.40s\" is no time", o->for_time);
 	return 0;
 }
@@ -304,12 +303,16 @@ static const struct {
 	{ "deny", do_answer, true }, { "revoke", do_revoke, true },
 };
 
-static int run(struct options *o, size_t verb, struct err *err)
+static int run(struct options *o, size_t verb, bool *ret_open, struct err *err)
 {
 	struct client c;
 	struct desk d;
-	int r = open_desk(o, &c, &d, err);
+	bool none = false;
+	int r = open_desk(o, &c, &d, &none, err);
 
+	if (none && verbs[verb].run == do_ls)
+		return do_ls(NULL, o, err);
+	*ret_open = r >= 0;
 	if (r < 0)
 		return r;
 	r = 0;
@@ -325,8 +328,11 @@ static int run(struct options *o, size_t verb, struct err *err)
 	return r;
 }
 
-static int exit_status(enum err_code code)
+/* A refused answer is one thing, a record that is not to be trusted another. */
+static int exit_status(enum err_code code, bool open)
 {
+	if (code == ERR_DENIED && !open)
+		return 126;
 	if (code == ERR_CONFLICT || code == ERR_EXPIRED || code == ERR_DENIED ||
 	    code == ERR_FORBIDDEN)
 		return 1;
@@ -339,6 +345,7 @@ int cmd_approvals(int argc, char **argv)
 {
 	struct options o = { 0 };
 	struct err err = { 0 };
+	bool open = false;
 	size_t verb = 0;
 	int r = parse(argc, argv, &o);
 
@@ -350,9 +357,9 @@ int cmd_approvals(int argc, char **argv)
 		(void)fprintf(stderr, "brig: wrong usage\n      see \"brig approvals --help\"\n");
 		return 2;
 	}
-	r = run(&o, verb, &err);
+	r = run(&o, verb, &open, &err);
 	if (r >= 0)
 		return 0;
 	complain(&err);
-	return exit_status(err.code);
+	return exit_status(err.code, open);
 }

@@ -369,7 +369,8 @@ static int run(struct batch *b)
 	if (r < 0 && err.code != ERR_NONE)
 		complain(&err);
 	else if (r < 0)
-		(void)fprintf(stderr, "brig: %s\n", strerror(-r));
+		(void)fprintf(stderr, "brig: reading requests or writing results failed: %s\n",
+		              strerror(-r));
 	if (r >= 0 && b->stats)
 		show_stats(b);
 	pool_close(b->pool);

@@ -243,14 +243,18 @@ static int parse_date(const char *text, uint64_t *ret_us)
 	struct tm tm = { 0 };
 	const char *end = strptime(text, "%Y-%m-%d", &tm);
 	time_t when;
+	int day;
 
 	if (end && *end == 'T')
 		end = strptime(end, "T%H:%M:%SZ", &tm);
 	if (!end || *end)
 		return -EINVAL;
+	day = tm.tm_mday;
 	when = timegm(&tm);
 	if (when < 0)
 		return -ERANGE;
+	if (tm.tm_mday != day) /* the 30th of February */
+		return -EINVAL;
 	*ret_us = (uint64_t)when * 1000000u;
 	return 0;
 }
@@ -453,15 +457,14 @@ static int complain_of(const struct err *err)
 	return err->code == ERR_INVALID ? EXIT_USAGE : EXIT_BROKEN;
 }
 
-/* To look at a record does not make one. */
-static int open_existing(const struct ledger_args *a, struct ledger **ret, struct err *err)
+int ledger_open_existing(const char *state_dir, struct ledger **ret, struct err *err)
 {
 	static const char *const parts[] = { "ledger.db", "ledger.db-wal", "ledger.head",
 		                             "ledger.key" };
 	char dir[PATH_MAX], path[PATH_MAX + 16];
-	int r = 0, n = snprintf(dir, sizeof(dir), "%s", a->state_dir ? a->state_dir : "");
+	int r = 0, n = snprintf(dir, sizeof(dir), "%s", state_dir ? state_dir : "");
 
-	if (!a->state_dir)
+	if (!state_dir)
 		r = ledger_default_dir(dir, sizeof(dir), err);
 	else if (n < 1 || (size_t)n >= sizeof(dir))
 		r = err_set(err, ERR_INVALID, 0, "--state-dir: not a path");
@@ -488,7 +491,7 @@ static int run(size_t which, const struct ledger_args *a)
 	struct err err = { 0 };
 	int r, status = 0;
 
-	r = open_existing(a, &l, &err);
+	r = ledger_open_existing(a->state_dir, &l, &err);
 	if (r < 0 && commands[which].bit == CMD_VERIFY && is_damage(&err)) {
 		struct ledger_report report = { 0 };
 

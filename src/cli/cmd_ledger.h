@@ -13,6 +13,8 @@ struct ledger_args {
 	const char *what;                              /* ID, SEQ or SESSION */
 };
 
+/* Of this directory, or of the usual one. To look at a record does not make one. */
+int ledger_open_existing(const char *state_dir, struct ledger **ret, struct err *err);
 /* "2026-03-01 12:00:00.123456Z" */
 #define LEDGER_TIME_SIZE 32
 void ledger_time(uint64_t time_us, char ret[LEDGER_TIME_SIZE]);

@@ -310,12 +310,10 @@ static void put_json_bounds(struct buf *b, const struct decision *d)
 	           level_name(d->level), tier_name(d->tier), network_name(d->network));
 	for (size_t i = 0; i < limit_infos_n; i++) {
 		uint64_t v = *limits_field(&limits, &limit_infos[i]);
+		char number[LIMIT_NUMBER_SIZE];
 
-		buf_printf(b, "%s\"%s\":", i ? "," : "", limit_infos[i].key);
-		if (limit_infos[i].kind == LIMIT_MILLI)
-			buf_printf(b, "%" PRIu64 ".%03u", v / 1000, (unsigned)(v % 1000));
-		else
-			buf_printf(b, "%" PRIu64, v);
+		buf_printf(b, "%s\"%s\":%s", i ? "," : "", limit_infos[i].key,
+		           limit_number(&limit_infos[i], v, number));
 	}
 	buf_puts(b, "}}");
 }
@@ -369,7 +367,8 @@ static int load_code(struct explain *e, struct arena *a, struct err *err)
 		e->req.language = language_from_path(e->path);
 	if (e->req.language != LANGUAGE_NONE)
 		return 0;
-	return err_set(err, ERR_INVALID, 0, "which language is it? say --lang");
+	(void)err_set(err, ERR_INVALID, 0, "which language is it?");
+	return err_remedy(err, -EINVAL, "say --lang python, javascript or shell");
 }
 
 static int answer(struct explain *e)

@@ -109,9 +109,12 @@ static int list(struct listing *l, const char *host, struct err *err)
 		buf_puts(&l->out, "]\n");
 	else if (!l->n)
 		buf_puts(&l->out, l->all ? "no executions\n" : "nothing runs\n");
-	if (r >= 0 && (l->out.error || write_all(STDOUT_FILENO, l->out.data, l->out.len) < 0))
-		r = err_set(err, ERR_IO, EIO, "write the output");
-	return r;
+	if (r < 0)
+		return r;
+	r = buf_finish(&l->out);
+	if (r >= 0)
+		r = write_all(STDOUT_FILENO, l->out.data, l->out.len);
+	return r < 0 ? err_set(err, ERR_IO, -r, "write the output") : 0;
 }
 
 int cmd_ps(int argc, char **argv)

@@ -289,16 +289,17 @@ static int print_json(const struct result *res, const struct buf *remote, struct
 	return r < 0 ? r : sink_write_all(&io->sinks[0], b.data, b.len, io->cancel);
 }
 
-static void print_receipt(const struct result *res, const struct buf *remote)
+static int print_receipt(const struct result *res, const struct buf *remote)
 {
 	CLEANUP_BUF struct buf b = BUF_INIT(64 * KIB);
+	int r;
 
 	if (remote->len)
 		remote_receipt(remote, &b);
 	else if (receipt_to_json(&res->receipt, &b) >= 0)
 		buf_putc(&b, '\n');
-	if (b.len && !b.error)
-		(void)write_all(STDERR_FILENO, b.data, b.len);
+	r = buf_finish(&b);
+	return r < 0 ? r : write_all(STDERR_FILENO, b.data, b.len);
 }
 
 /* The first that something went wrong with; 0: all was written. */
@@ -323,8 +324,8 @@ static int tell(const struct run_options *o, struct run_io *io, const struct job
 		(void)fprintf(stderr, "brig: the policy set other bounds: %s\n", job->lowered);
 	if (!o->json && res->error.code != ERR_NONE)
 		complain(&res->error);
-	if (o->receipt && res->receipt.verified)
-		print_receipt(res, remote);
+	if (o->receipt && res->receipt.verified && print_receipt(res, remote) < 0)
+		return EXIT_FAILED;
 	return output_error(io) ? output_lost(output_error(io)) : run_status(res);
 }
 

@@ -199,9 +199,10 @@ static int show(struct top *t, struct err *err)
 		put_table(t, pool.root, rate_of(t, now), &out);
 	t->then_ms = now;
 	t->then_total = t->total;
-	if (out.error || t->rows.error || write_all(STDOUT_FILENO, out.data, out.len) < 0)
-		return err_set(err, ERR_IO, EIO, "write the output");
-	return 0;
+	r = t->rows.error ? -ENOMEM : buf_finish(&out);
+	if (r >= 0)
+		r = write_all(STDOUT_FILENO, out.data, out.len);
+	return r < 0 ? err_set(err, ERR_IO, -r, "write the output") : 0;
 }
 
 int cmd_top(int argc, char **argv)

@@ -62,10 +62,12 @@ static int tell(struct follow *f, bool json, int *ret_status, struct err *err)
 	if (!json && res.error.code != ERR_NONE)
 		complain(&res.error);
 	result_done(&res);
-	if (json && (write_all(STDOUT_FILENO, f->result.data, f->result.len) < 0 ||
-	             write_all(STDOUT_FILENO, "\n", 1) < 0))
-		return err_set(err, ERR_IO, EIO, "write the output");
-	return 0;
+	if (!json)
+		return 0;
+	r = write_all(STDOUT_FILENO, f->result.data, f->result.len);
+	if (r >= 0)
+		r = write_all(STDOUT_FILENO, "\n", 1);
+	return r < 0 ? err_set(err, ERR_IO, -r, "write the output") : 0;
 }
 
 static int wait_for(struct client *c, const char *prefix, bool json, int *ret_status,

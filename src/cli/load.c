@@ -141,6 +141,25 @@ static int load_files(struct run_options *o, struct arena *a, struct err *err)
 	return 0;
 }
 
+/* What cannot be written, or would be written over, is told before anything runs. */
+static int check_outs(const struct run_options *o, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < o->n_outs; i++) {
+		const char *host = o->outs[i].host;
+
+		for (size_t k = 0; k < i; k++)
+			if (streq(o->outs[k].host, host))
+				return err_remedy(err,
+				                  err_set(err, ERR_INVALID, 0,
+				                          "--out: \"%.100s\" is named twice", host),
+				                  "give each file a place of its own");
+		r = host_file_try(host, err);
+	}
+	return r;
+}
+
 int load_request(struct run_options *o, struct arena *a, struct err *err)
 {
 	int r = load_code(o, a, err);
@@ -152,8 +171,8 @@ int load_request(struct run_options *o, struct arena *a, struct err *err)
 		             &o->req.stdin_data, err);
 	else if (r >= 0 && o->stdin_path)
 		r = read_path(o->stdin_path, REQUEST_STDIN_MAX, a, &o->req.stdin_data, NULL, err);
-	for (size_t i = 0; r >= 0 && i < o->n_outs; i++)
-		r = host_file_check(o->outs[i].host, err);
+	if (r >= 0)
+		r = check_outs(o, err);
 	return r < 0 ? r : request_check(&o->req, err);
 }
 

@@ -184,6 +184,14 @@ static int prompt_fd(const struct channel *c)
 	return ((const struct prompt *)c)->tty;
 }
 
+/* For whoever was asked: a yes that was used is a yes, a question that nobody answered is over. */
+static const char *outcome(const struct approval *a)
+{
+	return a->state == APPROVAL_USED      ? approval_state_name(APPROVAL_ALLOWED)
+	       : a->state == APPROVAL_WAITING ? "not answered"
+	                                      : approval_state_name(a->state);
+}
+
 static void prompt_settled(struct channel *c, const struct approval *a)
 {
 	struct prompt *p = (struct prompt *)c;
@@ -192,10 +200,9 @@ static void prompt_settled(struct channel *c, const struct approval *a)
 		return;
 	p->asked = (struct approval){ 0 };
 	if (*a->answered_by)
-		(void)dprintf(p->tty, "\nbrig: %s by %s\n", approval_state_name(a->state),
-		              a->answered_by);
+		(void)dprintf(p->tty, "\nbrig: %s by %s\n", outcome(a), a->answered_by);
 	else
-		(void)dprintf(p->tty, "\nbrig: %s\n", approval_state_name(a->state));
+		(void)dprintf(p->tty, "\nbrig: %s\n", outcome(a));
 }
 
 static const struct channel_ops ops = { "terminal", prompt_ask, prompt_turn, prompt_fd,

@@ -108,8 +108,8 @@ static void show_bounds(json_t *o, bool all, struct buf *out)
 	           text_of(o, "level"), text_of(o, "network"));
 	buf_puts(out, "Limits:  ");
 	for (void *i = json_object_iter(limits); i; i = json_object_iter_next(limits, i))
-		buf_printf(out, " %s=%lld", json_object_iter_key(i),
-		           (long long)json_integer_value(json_object_iter_value(i)));
+		buf_printf(out, " %s=%.15g", json_object_iter_key(i),
+		           json_number_value(json_object_iter_value(i)));
 	buf_putc(out, '\n');
 	show_list(json_object_get(o, "args"), "Args:", all, out);
 	show_list(json_object_get(o, "env"), "Env:", all, out);

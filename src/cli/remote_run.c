@@ -33,10 +33,12 @@ struct remote {
 int remote_find(const struct run_options *o, struct client *ret, struct err *err)
 {
 	const struct flow_options *f = &o->flow;
+	const char *policy = getenv("BRIG_POLICY");
 	const char *only = f->policy                   ? "--policy"
 	                   : f->state_dir              ? "--state-dir"
 	                   : f->no_record              ? "--no-record"
 	                   : f->confirm != CONFIRM_ASK ? "--confirm"
+	                   : policy && *policy         ? "BRIG_POLICY"
 	                                               : NULL;
 	int r = client_find(o->host, only != NULL, ret, err);
 

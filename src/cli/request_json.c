@@ -84,11 +84,9 @@ static void put_env(struct writing *w, const struct request *r)
 
 static void put_limit(struct buf *out, const struct limit_info *info, uint64_t v)
 {
-	buf_printf(out, "\"%s\":", info->key);
-	if (info->kind == LIMIT_MILLI)
-		buf_printf(out, "%" PRIu64 ".%03u", v / 1000, (unsigned)(v % 1000));
-	else
-		buf_printf(out, "%" PRIu64, v);
+	char number[LIMIT_NUMBER_SIZE];
+
+	buf_printf(out, "\"%s\":%s", info->key, limit_number(info, v, number));
 }
 
 /* What is left out has the same default there. */

@@ -45,13 +45,16 @@ void brigd_drain_step(struct brigd *d)
 	case DRAIN_RUNS:
 		if (!late && !idle)
 			break;
+		api_leave_waiting(d->api);
 		if (!idle)
 			api_cancel_all(d->api);
 		enter(d, DRAIN_CANCEL, CANCEL_MS);
 		break;
 	case DRAIN_CANCEL:
-		if (!late && !idle)
+		if (!late && !idle) {
+			api_cancel_all(d->api); /* somebody said yes just before */
 			break;
+		}
 		http_server_drain(api_http(d->api));
 		http_server_end_streams(api_http(d->api));
 		enter(d, DRAIN_FLUSH, FLUSH_MS);

@@ -458,6 +458,16 @@ static void close_handle(uv_handle_t *h, void *data)
 		uv_close(h, NULL);
 }
 
+/* Whoever asks us to end once more must not keep us from recording what ended. */
+static void ignore_from_now(uv_signal_t *h)
+{
+	int number = h->signum;
+
+	(void)uv_signal_stop(h);
+	if (number)
+		(void)signal(number, SIG_IGN);
+}
+
 /* What looks at things that are about to go. */
 static void stop_handles(struct brigd *d)
 {
@@ -470,7 +480,7 @@ static void stop_handles(struct brigd *d)
 		(void)uv_poll_stop(&d->pipeline_poll);
 	for (size_t i = 0; i < ELEMENTSOF(d->signals); i++)
 		if (d->signals[i].loop)
-			(void)uv_signal_stop(&d->signals[i]);
+			ignore_from_now(&d->signals[i]);
 }
 
 void brigd_close(struct brigd *d)

@@ -43,8 +43,10 @@ int ledger_default_dir(char *ret, size_t n, struct err *err)
 		len = snprintf(ret, n, "%s/.local/state/brig", home);
 	else
 		return err_remedy(
-			err, err_set(err, ERR_INVALID, 0, "no state directory: HOME is not set"),
-			"set BRIG_STATE_DIR");
+			err,
+			err_set(err, ERR_IO, 0,
+		                "no state directory: HOME is not set, or no absolute path"),
+			"set BRIG_STATE_DIR, or say --state-dir");
 	if (len < 0 || (size_t)len >= n)
 		return err_set(err, ERR_INVALID, ENAMETOOLONG, "the state directory");
 	return 0;
@@ -297,7 +299,11 @@ int ledger_files_make(struct ledger *l, ledger_make_db_fn *make_db, struct err *
 	if (exists(l, DB))
 		return 0;
 	if (fstat(l->dir_fd, &st) < 0 || st.st_uid != geteuid())
-		return refuse(err, l->dir, ".", "belongs to another user, who has to begin it");
+		return err_remedy(err,
+		                  err_set(err, ERR_DENIED, EPERM,
+		                          "%s belongs to another user, who has to begin it",
+		                          l->dir),
+		                  "let its owner run brig once");
 	r = lock_dir(l, err);
 	if (r < 0)
 		return r;

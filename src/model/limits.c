@@ -27,17 +27,18 @@ uint64_t *limits_field(struct limits *l, const struct limit_info *info)
 	return (uint64_t *)((char *)l + info->offset);
 }
 
-/* As a number of JSON: no unit. */
-static void limit_show_plain(const struct limit_info *info, uint64_t value, char *out, size_t cap)
+const char *limit_number(const struct limit_info *info, uint64_t value, char out[LIMIT_NUMBER_SIZE])
 {
 	if (info->kind == LIMIT_MILLI)
-		(void)snprintf(out, cap, "%" PRIu64 ".%03" PRIu64, value / 1000, value % 1000);
+		(void)snprintf(out, LIMIT_NUMBER_SIZE, "%" PRIu64 ".%03" PRIu64, value / 1000,
+		               value % 1000);
 	else
-		(void)snprintf(out, cap, "%" PRIu64, value);
+		(void)snprintf(out, LIMIT_NUMBER_SIZE, "%" PRIu64, value);
+	return out;
 }
 
 /* In the largest unit that leaves no rest. */
-static void limit_show(const struct limit_info *info, uint64_t value, char *out, size_t cap)
+static void limit_show(const struct limit_info *info, uint64_t value, char out[LIMIT_NUMBER_SIZE])
 {
 	static const struct {
 		enum limit_kind kind;
@@ -51,25 +52,24 @@ static void limit_show(const struct limit_info *info, uint64_t value, char *out,
 
 	for (size_t i = 0; i < ELEMENTSOF(units); i++) {
 		if (units[i].kind == info->kind && value && value % units[i].factor == 0) {
-			(void)snprintf(out, cap, "%" PRIu64 "%s", value / units[i].factor,
-			               units[i].unit);
+			(void)snprintf(out, LIMIT_NUMBER_SIZE, "%" PRIu64 "%s",
+			               value / units[i].factor, units[i].unit);
 			return;
 		}
 	}
-	limit_show_plain(info, value, out, cap);
+	(void)limit_number(info, value, out);
 }
 
 static int limit_check(const struct limit_info *info, uint64_t value, struct err *err)
 {
-	char got[32], min[32], max[32];
+	char got[LIMIT_NUMBER_SIZE], min[LIMIT_NUMBER_SIZE], max[LIMIT_NUMBER_SIZE];
 
 	if (value >= info->min && value <= info->max)
 		return 0;
-	limit_show_plain(info, value, got, sizeof(got));
-	limit_show_plain(info, info->min, min, sizeof(min));
-	limit_show_plain(info, info->max, max, sizeof(max));
-	(void)err_set(err, ERR_INVALID, 0, "%s: %s is out of range", info->key, got);
-	return err_remedy(err, -ERANGE, "give a value from %s to %s", min, max);
+	(void)err_set(err, ERR_INVALID, 0, "%s: %s is out of range", info->key,
+	              limit_number(info, value, got));
+	return err_remedy(err, -ERANGE, "give a value from %s to %s",
+	                  limit_number(info, info->min, min), limit_number(info, info->max, max));
 }
 
 int limits_check(const struct limits *l, struct err *err)
@@ -127,10 +127,10 @@ static const char *limit_example(enum limit_kind kind)
 static int limit_refuse(const struct limit_info *info, const char *option, const char *text,
                         struct err *err)
 {
-	char min[32], max[32];
+	char min[LIMIT_NUMBER_SIZE], max[LIMIT_NUMBER_SIZE];
 
-	limit_show(info, info->min, min, sizeof(min));
-	limit_show(info, info->max, max, sizeof(max));
+	limit_show(info, info->min, min);
+	limit_show(info, info->max, max);
 	(void)err_set(err, ERR_INVALID, 0, "--%s: %.40s is out of range", option, text);
 	return err_remedy(err, -ERANGE, "give a value from %s to %s", min, max);
 }

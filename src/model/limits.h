@@ -55,6 +55,10 @@ extern const size_t limit_infos_n;
 
 void limits_default(struct limits *ret);
 uint64_t *limits_field(struct limits *l, const struct limit_info *info);
+/* As a number of JSON, without a unit; returns out. */
+#define LIMIT_NUMBER_SIZE 32
+const char *limit_number(const struct limit_info *info, uint64_t value,
+                         char out[LIMIT_NUMBER_SIZE]);
 /* Checks every field against its range; the error names the field. */
 int limits_check(const struct limits *l, struct err *err);
 /* Sets one field after checking the range. */

@@ -21,6 +21,7 @@ struct pipeline {
 	char caller[ACTOR_SIZE], owner[OWNER_SIZE];
 	int bell;               /* FD_NONE until a job waits */
 	int epoll;              /* bell and channels */
+	bool leave_held;        /* they are the next process's */
 	struct job_list to_run; /* RUNNING is recorded, not committed */
 	struct job_list held;   /* WAITING */
 	struct job_list asking; /* WAITING, not committed, nobody told */

@@ -307,8 +307,11 @@ static bool can_settle(struct pipeline *pl, struct job *job, int r)
 /* False: it has to wait, as all others have. */
 static bool settle(struct pipeline *pl, struct job *job)
 {
-	int r = job->cancelled ? JOB_CANCELLED : take_step(pl, job, step_answered);
+	int r;
 
+	if (pl->leave_held && !job->cancelled)
+		return true;
+	r = job->cancelled ? JOB_CANCELLED : take_step(pl, job, step_answered);
 	if (r == JOB_WAITING)
 		return true;
 	if (!can_settle(pl, job, r))
@@ -323,6 +326,11 @@ static bool settle(struct pipeline *pl, struct job *job)
 	else
 		job_advance(pl, job);
 	return true;
+}
+
+void pipeline_leave_held(struct pipeline *pl)
+{
+	pl->leave_held = true;
 }
 
 static void look_at_held(struct pipeline *pl)

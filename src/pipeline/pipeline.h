@@ -181,6 +181,8 @@ bool job_is_final(const struct job *job);
 const char *job_state_name(enum job_state s);
 /* Is there something to do without waiting for anybody? */
 bool pipeline_is_busy(const struct pipeline *pl);
+/* From now on no job that waits for an answer goes on by one: another process will take it up. */
+void pipeline_leave_held(struct pipeline *pl);
 
 /*
  * A job of a process that is gone whose question still stands (kept.h has its id and its text): it

@@ -121,6 +121,7 @@ static int waiting(struct pipeline *pl, struct job *job, struct buf *out, struct
 static int routed(struct pipeline *pl, struct job *job, struct buf *out, struct err *err)
 {
 	const struct request *r = &job->effective;
+	char number[LIMIT_NUMBER_SIZE];
 
 	(void)pl;
 	(void)err;
@@ -128,8 +129,10 @@ static int routed(struct pipeline *pl, struct job *job, struct buf *out, struct 
 	           tier_name(job->executor->ops->tier), job->executor->ops->name,
 	           level_name(r->level), network_name(r->network));
 	for (size_t i = 0; i < limit_infos_n; i++)
-		buf_printf(out, ",\"%s\":%" PRIu64, limit_infos[i].key,
-		           *limits_field((struct limits *)&r->limits, &limit_infos[i]));
+		buf_printf(out, ",\"%s\":%s", limit_infos[i].key,
+		           limit_number(&limit_infos[i],
+		                        *limits_field((struct limits *)&r->limits, &limit_infos[i]),
+		                        number));
 	return 0;
 }
 

@@ -96,11 +96,14 @@ static int deny(struct job *job)
 
 static void put_limits(struct buf *out, const struct request *r)
 {
+	char number[LIMIT_NUMBER_SIZE];
+
 	buf_puts(out, "\"limits\":{");
 	for (size_t i = 0; i < limit_infos_n; i++)
-		buf_printf(out, "%s\"%s\":%llu", i ? "," : "", limit_infos[i].key,
-		           (unsigned long long)*limits_field((struct limits *)&r->limits,
-		                                             &limit_infos[i]));
+		buf_printf(out, "%s\"%s\":%s", i ? "," : "", limit_infos[i].key,
+		           limit_number(&limit_infos[i],
+		                        *limits_field((struct limits *)&r->limits, &limit_infos[i]),
+		                        number));
 	buf_putc(out, '}');
 }
 

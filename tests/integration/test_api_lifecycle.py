@@ -349,6 +349,50 @@ def test_AP_29_one_who_waits_for_a_person_is_told(daemon):
     daemon.stop()
 
 
+def test_AP_29_a_run_that_was_just_allowed_is_under_way(daemon):
+    daemon.policy, daemon.config = brigd.ASK, {"drain": "2s"}
+    daemon.start()
+    which = daemon.submit("sleep 30; echo ran", "shell")
+    daemon.answer(daemon.waiting(which)).expect(200)
+    until(lambda: daemon.status(which)["state"] == "running", "the run")
+    daemon.stop()
+    daemon.start()
+    assert daemon.result(which)["state"] == "cancelled"
+    daemon.verify()
+    daemon.stop()
+
+
+def test_AP_29_a_yes_at_the_end_is_for_the_next_daemon(daemon):
+    """Or for this one, if it has not heard the signal yet; but never for nobody."""
+    daemon.policy, daemon.config = brigd.ASK, {"drain": "20s"}
+    daemon.start()
+    which = daemon.submit("sleep 1; echo ran", "shell")
+    approval = daemon.waiting(which)
+    daemon.proc.send_signal(signal.SIGTERM)
+    time.sleep(0.25)
+    daemon.brig("approvals", "allow", approval, "--host", "none")
+    daemon.stop()
+    daemon.start()
+    assert daemon.result(which)["stdout"] == "ran\n"
+    assert len(daemon.rows(name="running")) == 1
+    daemon.verify()
+    daemon.stop()
+
+
+def test_a_no_while_no_daemon_runs_is_told(daemon):
+    daemon.policy = brigd.ASK
+    daemon.start()
+    which = daemon.submit("echo ran", "shell")
+    approval = daemon.waiting(which)
+    daemon.kill()
+    daemon.brig("approvals", "deny", approval, "--reason", "because", "--host", "none")
+    daemon.start()
+    got = daemon.result(which)
+    assert (got["state"], got["error"]["code"]) == ("denied", "denied"), got
+    daemon.verify()
+    daemon.stop()
+
+
 def test_it_ends_at_once_when_nothing_runs(daemon):
     daemon.start()
     daemon.execute("print(1)")

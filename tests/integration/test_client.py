@@ -537,7 +537,7 @@ def test_at_a_terminal_the_question_is_put_there(client, fake):
         ("result", result(stdout="ran\n"))))
     argv = [client.brig.path, "run", "shell", "-c", "echo ran"]
     code, seen = on_terminal(argv, client.environment(), [(b"Run it?", b"y\n")])
-    assert code == 0 and b"echo the code" in seen and b"ran" in seen and b"used by uid:0" in seen, seen
+    assert code == 0 and b"echo the code" in seen and b"ran" in seen and b"allowed by uid:0" in seen, seen
     assert answered == [{"decision": "allow", "scope": "once", "reason": "at the terminal",
                          "digest": "ab" * 32}]
 

@@ -398,3 +398,32 @@ def test_a_daemon_that_comes_back_tells_what_became_of_it(place):
     finally:
         d.clean()
         brigd.reap_orphans()
+
+
+def test_a_policy_of_the_environment_is_not_for_a_daemon(daemon):
+    got = there(daemon, *run_args("shell", "-c", "echo ran"), BRIG_POLICY="strict")
+    assert (got.returncode, got.stdout) == (126, b"") and b"BRIG_POLICY" in got.stderr, got
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "99999", "99999999999999999999"])
+def test_a_port_that_is_none(port):
+    got = call("ps", "--host", "http://127.0.0.1:" + port)
+    assert got.returncode == 2 and b"port" in got.stderr, got
+
+
+@pytest.mark.parametrize("time", ["0", "0s"])
+def test_no_time_is_not_all_time(asking, time):
+    which = asking.submit("echo ran", "shell")
+    got = there(asking, "approvals", "allow", asking.waiting(which), "--for", time)
+    assert got.returncode == 2 and b"--for" in got.stderr, got
+    asking.delete("/executions/" + which).expect(200)
+
+
+def test_to_look_does_not_make_a_state_directory(tmp_path):
+    place = tmp_path / "none"
+    got = call("approvals", "ls", "--host", "none", "--state-dir", place)
+    assert (got.returncode, got.stdout) == (0, b"nothing waits, nothing stands\n"), got
+    got = call("approvals", "ls", "--host", "unix:%s/no.sock" % tmp_path)
+    assert got.returncode not in (0, 1) and got.stdout == b"", got
+    got = call("approvals", "show", "x", "--host", "none", "--state-dir", place)
+    assert got.returncode == 2 and b"no record" in got.stderr and not place.exists(), got

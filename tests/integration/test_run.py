@@ -296,6 +296,18 @@ def test_output_file_that_the_code_did_not_write(brig, place):
     assert not (place / "r").exists()
 
 
+@pytest.mark.parametrize("target", ["nodir/r", "/proc/r", "/sys/r"])
+def test_output_file_that_cannot_be_made_is_told_before_the_run(brig, place, target):
+    run = brig.shell("echo ran; echo part > r", "--out", "r:%s" % (place / target))
+    assert run.status == 125 and b"ran" not in run.out and target in run.out.decode() + run.text, run
+    assert not list(place.iterdir())
+
+
+def test_two_output_files_of_one_name(brig, place):
+    run = brig.shell("echo a > a; echo b > b", "--out", "a:%s" % (place / "r"), "--out", "b:%s" % (place / "r"))
+    assert run.status == 2 and not (place / "r").exists(), run
+
+
 def test_output_file_that_is_a_link_out(brig, place):
     run = brig.shell("ln -s /etc/passwd r; ln -s /proc/self/environ e",
                      "--out", "r:%s" % (place / "r"), "--out", "e:%s" % (place / "e"))
