@@ -368,6 +368,8 @@ static int order_fork(const struct box_order *o, const struct box_setup *s, stru
 	if (o->send_plan)
 		fds[n++] = s->fds[LAUNCH_FD_PLAN];
 	r = sock_send(o->zygote_sock, &call, sizeof(call), fds, (size_t)n);
+	if (r == -ECONNRESET) /* the same, of one that died with an order unread */
+		r = -EPIPE;
 	return r < 0 ? err_set(err, ERR_SETUP, -r, "talk to the zygote") : 0;
 }
 

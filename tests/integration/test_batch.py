@@ -425,6 +425,24 @@ def test_a_zygote_that_died_is_replaced(start):
         assert zygote_of(batch) != old
 
 
+def test_a_zygote_that_died_with_an_order_unread_is_replaced(start):
+    """Its socket says "reset" then, not "closed"; the launcher meets that before it hears of the
+    end, for the order lies there already when it goes on."""
+    batch = start("--jobs", 2)
+    batch.good("python", "1")
+    launcher, old = launcher_of(batch), zygote_of(batch)
+    os.kill(old, signal.SIGSTOP)
+    other = {"limits": {"memory_bytes": 128 << 20}}  # no box that waits will do
+    batch.ask("python", "print(0)", **other)
+    time.sleep(0.3)
+    os.kill(launcher, signal.SIGSTOP)
+    batch.ask("python", "print(1)", **other)
+    time.sleep(0.3)
+    os.kill(old, signal.SIGKILL)
+    os.kill(launcher, signal.SIGCONT)
+    assert [batch.answer()["stdout"] for _ in range(2)] == ["0\n", "1\n"]
+
+
 def test_a_zygote_that_died_and_other_limits(start):
     batch = start("--jobs", 2)
     batch.good("python", "1")
@@ -440,3 +458,37 @@ def test_a_run_survives_its_zygote(start):
     time.sleep(0.4)
     os.kill(zygote_of(batch), signal.SIGKILL)
     assert batch.answer()["stdout"] == "7\n"
+
+
+FORGE = "import os, struct\ndef send(b): os.write(3, struct.pack('<I', len(b)) + b)\n"
+
+
+@pytest.mark.parametrize("frame", ['{"output":{},"x":[1]}', '{"a:b":1,"output":{"text/plain":"x"}}'])
+def test_a_forged_frame_cannot_break_the_answer(start, frame):
+    """answer() reads it as a client does."""
+    result = start().run("python", FORGE + "send(b'%s')\nprint(1)" % frame)
+    assert (result["stdout"], result["outputs"], result["error"]) == ("1\n", [], None), result
+
+
+SHOWN = "class Shown:\n    def _repr_json_(self): return %s\ndisplay(Shown())\n"
+
+
+@pytest.mark.parametrize("value", ["2**70", "list(range(200000))", "{1: 1, '1': 2}", "{'a\\0': 1}"])
+def test_an_output_that_is_too_much_is_one_output(start, value):
+    batch = start()
+    result = batch.run("python", SHOWN % value + "display('kept')\n42")
+    assert (result["state"], result["value"]) == ("finished", "42"), result
+    assert result["error"]["code"] == "limit" and len(result["outputs"]) == 2, result
+    result = batch.run("python", SHOWN % value + "1/0")
+    assert (result["state"], result["error"]["type"]) == ("failed", "ZeroDivisionError"), result
+
+
+def test_outputs_that_are_too_many_are_told_in_javascript_too(start):
+    result = start().run("javascript", "for (let i = 0; i < 1500; i++) display(i);\n42")
+    assert (len(result["outputs"]), result["value"]) == (1000, "42"), result
+    assert result["error"]["code"] == "limit", result
+
+
+def test_a_warning_comes_once(start):
+    result = start().run("python", "def same(f): return f\n@same\ndef f(): return 1 is 1\n")
+    assert result["stderr"].count("SyntaxWarning") == 1, result
