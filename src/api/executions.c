@@ -346,22 +346,29 @@ void ex_check_waiters(struct api *api)
 
 /* ---- what it looks like ---- */
 
-/* Of one that is under way: what is final is so when its end is recorded. */
-static const char *state_word(enum job_state state)
+static const char *const phase_names[EX_PHASE_COUNT] = {
+	[EX_RECEIVED] = "received",
+	[EX_WAITING] = "waiting",
+	[EX_QUEUED] = "queued",
+	[EX_RUNNING] = "running",
+};
+
+enum ex_phase ex_phase(const struct execution *ex)
 {
-	return state < JOB_WAITING    ? "received"
-	       : state == JOB_WAITING ? "waiting"
-	       : state < JOB_RUNNING  ? "received"
-	                              : "running";
+	const struct job *job = ex->job;
+
+	if (job->state == JOB_WAITING)
+		return EX_WAITING;
+	if (job->state < JOB_RUNNING)
+		return EX_RECEIVED;
+	if (job->state == JOB_RUNNING && job->call && pool_is_queued(job->call))
+		return EX_QUEUED;
+	return EX_RUNNING; /* what is final is so when its end is recorded */
 }
 
 const char *ex_state(const struct execution *ex)
 {
-	if (!ex->job)
-		return run_state_name(ex->end);
-	if (ex->job->state == JOB_RUNNING && ex->job->call && pool_is_queued(ex->job->call))
-		return "queued";
-	return state_word(ex->job->state);
+	return ex->job ? phase_names[ex_phase(ex)] : run_state_name(ex->end);
 }
 
 static void put_nullable(struct buf *out, const char *key, const char *text)
@@ -392,11 +399,9 @@ void ex_status(const struct execution *ex, struct buf *out)
 	put_status(ex, ex_state(ex), !ex->job, out);
 }
 
-void ex_status_then(const struct execution *ex, enum job_state state, struct buf *out)
+void ex_status_then(const struct execution *ex, enum ex_phase phase, struct buf *out)
 {
-	bool now = ex->job && ex->job->state == state;
-
-	put_status(ex, now ? ex_state(ex) : state_word(state), /* done= */ false, out);
+	put_status(ex, phase_names[phase], /* done= */ false, out);
 }
 
 #define LOCATION_SIZE (sizeof(API_PREFIX) + 12 + EXECUTION_ID_SIZE)

@@ -66,8 +66,11 @@ struct ex_event {
 	uint8_t kind; /* enum ex_event_kind */
 	uint8_t stream;
 	uint32_t length;
-	uint64_t offset; /* of output; of a state: enum job_state */
+	uint64_t offset; /* of output; of a state: enum ex_phase */
 };
+
+/* How far one is that is under way, as it is told. */
+enum ex_phase { EX_NOT_TOLD = 0, EX_RECEIVED, EX_WAITING, EX_QUEUED, EX_RUNNING, EX_PHASE_COUNT };
 
 enum ex_event_kind { EX_STATE = 0, EX_OUTPUT, EX_RESULT };
 
@@ -122,7 +125,7 @@ struct execution {
 	/* events */
 	struct ex_event *events;
 	size_t n_events, cap_events;
-	enum job_state told; /* the last state that is an event */
+	enum ex_phase told; /* the last one that is an event */
 	uint64_t told_total[2], told_ms;
 	struct watcher *watchers;
 	struct call *waiters;
@@ -214,10 +217,12 @@ int ex_submit(struct api *api, struct execution *ex);
 /* One that was not submitted. */
 void ex_discard(struct execution *ex);
 void ex_resume_all(struct api *api);
+/* Of one that has a job. */
+enum ex_phase ex_phase(const struct execution *ex);
 const char *ex_state(const struct execution *ex);
 void ex_status(const struct execution *ex, struct buf *out);
-/* While it was under way, in that state. */
-void ex_status_then(const struct execution *ex, enum job_state state, struct buf *out);
+/* While it was under way. */
+void ex_status_then(const struct execution *ex, enum ex_phase phase, struct buf *out);
 void ex_drop_old(struct api *api);
 void ex_free_all(struct api *api);
 void ex_wait(struct call *c, struct execution *ex);

@@ -37,13 +37,12 @@ static void add_event(struct execution *ex, struct ex_event e)
 
 static void note_state(struct execution *ex)
 {
-	enum job_state s = ex->job ? ex->job->state : JOB_FINISHED;
+	enum ex_phase phase = ex->job ? ex_phase(ex) : ex->told;
 
-	if (s == ex->told)
+	if (phase == ex->told)
 		return;
-	ex->told = s;
-	if (ex->job)
-		add_event(ex, (struct ex_event){ .kind = EX_STATE, .offset = (uint64_t)s });
+	ex->told = phase;
+	add_event(ex, (struct ex_event){ .kind = EX_STATE, .offset = (uint64_t)phase });
 }
 
 /* How much of it ends with a whole character; all of it when there is none to wait for. */
@@ -117,7 +116,7 @@ static bool put_event(struct watcher *w, struct buf *out)
 	switch ((enum ex_event_kind)e->kind) {
 	case EX_STATE:
 		buf_puts(out, "event: state\ndata: ");
-		ex_status_then(ex, (enum job_state)e->offset, out);
+		ex_status_then(ex, (enum ex_phase)e->offset, out);
 		break;
 	case EX_OUTPUT:
 		s = ex_output(ex, e->stream, e->offset, e->length, &next, &dropped);

@@ -394,6 +394,25 @@ def test_events_go_on_where_they_were(daemon):
         assert text == "0\n1\n2\n3\n", text
 
 
+def test_state_events_are_the_same_live_and_later():
+    """What it was then, not what it is now."""
+    def states(events):
+        return [(e.id, e.data["state"], e.data["done"]) for e in events if e.name == "state"]
+    with brigd.running(policy=ASK) as d:
+        which = d.submit("import time; time.sleep(0.5)")
+        approval = d.waiting(which)
+        wire, events = d.stream("/executions/%s/events" % which)
+        with wire:
+            d.answer(approval).expect(200)
+            live = states(events)
+        d.result(which)
+        wire, events = d.stream("/executions/%s/events" % which)
+        with wire:
+            assert states(events) == live
+    assert live[0][1] == "waiting" and live[-1][1] == "running", live
+    assert not any(done for _, _, done in live), live
+
+
 def test_events_of_what_is_over_are_the_same_again(daemon):
     which = daemon.submit("print(1)")
     daemon.result(which)
@@ -655,6 +674,17 @@ def test_overload_is_told_at_once_and_nothing_is_started():
         assert d.execute("print(1)")["stdout"] == "1\n"
         metrics = d.get("/metrics").expect(200).body.decode()
         assert re.search(r'brig_rejected_total\{why="busy"\} 2\b', metrics), metrics
+
+
+def test_who_waits_for_a_person_takes_no_place():
+    """Not for a moment: all that have asked are counted as they are now."""
+    with brigd.running(policy=ASK, config={"limits": {"running": 1, "queue": 1}}) as d:
+        held = []
+        for _ in range(8):
+            held.append(d.submit("echo never", "shell"))
+            d.reach(held[-1], "waiting")
+        for which in held:
+            d.delete("/executions/" + which).expect(200)
 
 
 def test_many_at_once_all_have_their_own_answer(daemon):

@@ -197,6 +197,28 @@ def test_end_that_met_a_full_disk_is_recorded_later(small_disk):
     d.stop()
 
 
+@pytest.mark.alone
+@pytest.mark.needs_root
+def test_what_was_accepted_is_known_though_its_run_could_not_be_recorded(small_disk):
+    """The yes comes past the daemon, which then finds no room for the row of the run."""
+    small_disk.policy = brigd.ASK
+    d = small_disk.start()
+    job = d.submit("echo ran", "shell")
+    approval = d.waiting(job)
+    d.reach(job, "waiting")
+    os.kill(d.pid, signal.SIGSTOP)
+    try:
+        d.brig("approvals", "allow", approval, "--host", "none")
+        fill(d.state / "ballast")
+    finally:
+        os.kill(d.pid, signal.SIGCONT)
+    told = d.result(job)
+    assert (told["state"], told["stdout"]) == ("setup_failed", ""), told
+    assert d.status(job)["state"] == "setup_failed"
+    (d.state / "ballast").unlink()
+    d.stop()
+
+
 @contextlib.contextmanager
 def held(d):
     """Another process within a group."""
