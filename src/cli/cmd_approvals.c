@@ -59,7 +59,7 @@ struct options {
 	bool all, json, raw, session, help;
 };
 
-static int parse(int argc, char **argv, struct options *o)
+static int parse(int argc, char **argv, struct options *o, struct err *err)
 {
 	const struct word known[] = {
 		{ "--state-dir", &o->state_dir, NULL },
@@ -75,10 +75,13 @@ static int parse(int argc, char **argv, struct options *o)
 		{ "--help", NULL, &o->help },
 		{ "-h", NULL, &o->help },
 	};
-	const char **rest[] = { &o->verb, &o->id };
-	int r = words_parse(argc, argv, known, ELEMENTSOF(known), rest, ELEMENTSOF(rest));
+	const char *rest[2] = { NULL, NULL };
+	int r = words_parse("approvals", argc, argv, known, ELEMENTSOF(known), rest,
+	                    ELEMENTSOF(rest), err);
 
-	return r < 0 || o->verb || o->help ? r : -EINVAL;
+	o->verb = rest[0];
+	o->id = rest[1];
+	return r < 0 || o->help ? r : word_needed("approvals", "COMMAND", o->verb, err);
 }
 
 /* The daemon's, when there is one and no other place was named. none: nobody has run anything
@@ -297,11 +300,23 @@ static int do_revoke(const struct desk *d, const struct options *o, struct err *
 static const struct {
 	const char *name;
 	int (*run)(const struct desk *d, const struct options *o, struct err *err);
-	bool needs_id;
+	const char *needs;
 } verbs[] = {
-	{ "ls", do_ls, false },      { "show", do_show, true },     { "allow", do_answer, true },
-	{ "deny", do_answer, true }, { "revoke", do_revoke, true },
+	{ "ls", do_ls, NULL },       { "show", do_show, "ID" },     { "allow", do_answer, "ID" },
+	{ "deny", do_answer, "ID" }, { "revoke", do_revoke, "ID" },
 };
+
+static int find_verb(const struct options *o, size_t *ret, struct err *err)
+{
+	size_t i = 0;
+
+	while (i < ELEMENTSOF(verbs) && !streq(o->verb, verbs[i].name))
+		i++;
+	if (i == ELEMENTSOF(verbs))
+		return option_wrong("approvals", o->verb, "no such command", err);
+	*ret = i;
+	return word_needed("approvals", verbs[i].needs, o->id, err);
+}
 
 static int run(struct options *o, size_t verb, bool *ret_open, struct err *err)
 {
@@ -316,7 +331,7 @@ static int run(struct options *o, size_t verb, bool *ret_open, struct err *err)
 	if (r < 0)
 		return r;
 	r = 0;
-	if (verbs[verb].needs_id) {
+	if (verbs[verb].needs) {
 		r = desk_find(&d, o->id, o->full_id, err);
 		o->id = o->full_id;
 	}
@@ -347,17 +362,14 @@ int cmd_approvals(int argc, char **argv)
 	struct err err = { 0 };
 	bool open = false;
 	size_t verb = 0;
-	int r = parse(argc, argv, &o);
+	int r = parse(argc, argv, &o, &err);
 
 	if (r >= 0 && o.help)
 		return fputs(approvals_help, stdout) < 0 ? 125 : 0;
-	while (r >= 0 && verb < ELEMENTSOF(verbs) && !streq(o.verb, verbs[verb].name))
-		verb++;
-	if (r < 0 || verb == ELEMENTSOF(verbs) || verbs[verb].needs_id != (o.id != NULL)) {
-		(void)fprintf(stderr, "brig: wrong usage\n      see \"brig approvals --help\"\n");
-		return 2;
-	}
-	r = run(&o, verb, &open, &err);
+	if (r >= 0)
+		r = find_verb(&o, &verb, &err);
+	if (r >= 0)
+		r = run(&o, verb, &open, &err);
 	if (r >= 0)
 		return 0;
 	complain(&err);

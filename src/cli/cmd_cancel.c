@@ -43,15 +43,15 @@ static int cancel_one(struct client *c, const char *prefix, struct err *err)
 
 int cmd_cancel(int argc, char **argv)
 {
-	struct remote_words w = { 0 };
+	struct remote_words w = { .ids_max = REMOTE_IDS_MAX };
 	struct client c;
 	struct err err = { 0 };
-	int r = remote_parse(argc, argv, NULL, 0, &w), status = 0;
+	int r = remote_parse("cancel", argc, argv, &w, &err), status = 0;
 
-	if (r >= 0 && w.help)
+	if (r < 0)
+		return remote_failed(&err);
+	if (w.help)
 		return fputs(cancel_help, stdout) < 0 ? 125 : 0;
-	if (r < 0 || !w.n_ids)
-		return remote_usage("cancel");
 	if (remote_open(w.host, &c, &err) < 0)
 		return remote_failed(&err);
 	/* One that cannot be ended does not save the others. */

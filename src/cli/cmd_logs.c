@@ -75,18 +75,19 @@ static int show_logs(struct client *c, const char *prefix, bool is_stderr, bool 
 int cmd_logs(int argc, char **argv)
 {
 	bool is_stderr = false, follow = false;
-	const struct remote_flag flags[] = { { "-f", "--follow", &follow },
-		                             { "--stderr", NULL, &is_stderr } };
-	struct remote_words w = { 0 };
+	struct remote_words w = { .flags = { { "-f", NULL, &follow },
+		                             { "--follow", NULL, &follow },
+		                             { "--stderr", NULL, &is_stderr } },
+		                  .ids_max = 1 };
 	struct err err = { 0 };
 	struct sink to;
 	struct client c;
-	int r = remote_parse(argc, argv, flags, ELEMENTSOF(flags), &w);
+	int r = remote_parse("logs", argc, argv, &w, &err);
 
-	if (r >= 0 && w.help)
+	if (r < 0)
+		return remote_failed(&err);
+	if (w.help)
 		return fputs(logs_help, stdout) < 0 ? 125 : 0;
-	if (r < 0 || w.n_ids != 1)
-		return remote_usage("logs");
 	r = remote_open(w.host, &c, &err);
 	if (r < 0)
 		return remote_failed(&err);

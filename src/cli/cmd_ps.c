@@ -120,14 +120,14 @@ static int list(struct listing *l, const char *host, struct err *err)
 int cmd_ps(int argc, char **argv)
 {
 	struct listing l = { .out = BUF_INIT(64 * MIB) };
-	const struct remote_flag flags[] = { { "-a", "--all", &l.all },
-		                             { "--json", NULL, &l.json } };
-	struct remote_words w = { 0 };
+	struct remote_words w = { .flags = { { "-a", NULL, &l.all },
+		                             { "--all", NULL, &l.all },
+		                             { "--json", NULL, &l.json } } };
 	struct err err = { 0 };
-	int r = remote_parse(argc, argv, flags, ELEMENTSOF(flags), &w);
+	int r = remote_parse("ps", argc, argv, &w, &err);
 
-	if (r < 0 || w.n_ids)
-		return remote_usage("ps");
+	if (r < 0)
+		return remote_failed(&err);
 	if (w.help)
 		return fputs(ps_help, stdout) < 0 ? 125 : 0;
 	r = list(&l, w.host, &err);

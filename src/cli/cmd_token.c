@@ -60,7 +60,7 @@ struct options {
 	bool json, help;
 };
 
-static int parse(int argc, char **argv, struct options *o)
+static int parse(int argc, char **argv, struct options *o, struct err *err)
 {
 	const struct word known[] = {
 		{ "--scope", &o->scope, NULL },
@@ -73,10 +73,13 @@ static int parse(int argc, char **argv, struct options *o)
 		{ "--help", NULL, &o->help },
 		{ "-h", NULL, &o->help },
 	};
-	const char **rest[] = { &o->verb, &o->name };
-	int r = words_parse(argc, argv, known, ELEMENTSOF(known), rest, ELEMENTSOF(rest));
+	const char *rest[2] = { NULL, NULL };
+	int r = words_parse("token", argc, argv, known, ELEMENTSOF(known), rest, ELEMENTSOF(rest),
+	                    err);
 
-	return r < 0 || o->verb || o->help ? r : -EINVAL;
+	o->verb = rest[0];
+	o->name = rest[1];
+	return r < 0 || o->help ? r : word_needed("token", "COMMAND", o->verb, err);
 }
 
 /* ---- what a new one may ---- */
@@ -337,18 +340,41 @@ static int do_rm(struct tokens *t, const struct options *o, struct err *err)
 static const struct {
 	const char *name;
 	int (*run)(struct tokens *t, const struct options *o, struct err *err);
-	bool needs_name;
+	const char *needs;
 } verbs[] = {
-	{ "new", do_new, true },
-	{ "ls", do_ls, false },
-	{ "rm", do_rm, true },
+	{ "new", do_new, "NAME" },
+	{ "ls", do_ls, NULL },
+	{ "rm", do_rm, "NAME" },
 };
 
-static bool has_unused_options(const struct options *o)
+/* An option that says nothing to this verb; NULL: there is none. */
+static const char *unused_option(const struct options *o)
 {
-	bool describes = o->scope || o->expires || o->rate || o->concurrent || o->bytes;
+	if (o->json && streq(o->verb, "rm"))
+		return "--json";
+	if (streq(o->verb, "new"))
+		return NULL;
+	return o->scope        ? "--scope"
+	       : o->expires    ? "--expires"
+	       : o->rate       ? "--rate"
+	       : o->concurrent ? "--concurrent"
+	       : o->bytes      ? "--bytes-per-minute"
+	                       : NULL;
+}
 
-	return (describes && !streq(o->verb, "new")) || (o->json && streq(o->verb, "rm"));
+static int find_verb(const struct options *o, size_t *ret, struct err *err)
+{
+	const char *unused = unused_option(o);
+	size_t i = 0;
+
+	while (i < ELEMENTSOF(verbs) && !streq(o->verb, verbs[i].name))
+		i++;
+	if (i == ELEMENTSOF(verbs))
+		return option_wrong("token", o->verb, "no such command", err);
+	if (unused)
+		return option_wrong("token", unused, "not for this command", err);
+	*ret = i;
+	return word_needed("token", verbs[i].needs, o->name, err);
 }
 
 static int run(const struct options *o, size_t verb, struct err *err)
@@ -371,18 +397,14 @@ int cmd_token(int argc, char **argv)
 	struct options o = { 0 };
 	struct err err = { 0 };
 	size_t verb = 0;
-	int r = parse(argc, argv, &o);
+	int r = parse(argc, argv, &o, &err);
 
 	if (r >= 0 && o.help)
 		return fputs(token_help, stdout) < 0 ? 125 : 0;
-	while (r >= 0 && verb < ELEMENTSOF(verbs) && !streq(o.verb, verbs[verb].name))
-		verb++;
-	if (r < 0 || verb == ELEMENTSOF(verbs) || verbs[verb].needs_name != (o.name != NULL) ||
-	    has_unused_options(&o)) {
-		(void)fprintf(stderr, "brig: wrong usage\n      see \"brig token --help\"\n");
-		return 2;
-	}
-	r = run(&o, verb, &err);
+	if (r >= 0)
+		r = find_verb(&o, &verb, &err);
+	if (r >= 0)
+		r = run(&o, verb, &err);
 	if (r >= 0)
 		return 0;
 	complain(&err);

@@ -208,15 +208,14 @@ static int show(struct top *t, struct err *err)
 int cmd_top(int argc, char **argv)
 {
 	struct top t = { .rows = BUF_INIT(SCREEN) };
-	const struct remote_flag flags[] = { { "--once", NULL, &t.once },
-		                             { "--json", NULL, &t.json } };
-	struct remote_words w = { 0 };
+	struct remote_words w = { .flags = { { "--once", NULL, &t.once },
+		                             { "--json", NULL, &t.json } } };
 	struct err err = { 0 };
 	struct client c;
-	int r = remote_parse(argc, argv, flags, ELEMENTSOF(flags), &w);
+	int r = remote_parse("top", argc, argv, &w, &err);
 
-	if (r < 0 || w.n_ids)
-		return remote_usage("top");
+	if (r < 0)
+		return remote_failed(&err);
 	if (w.help)
 		return fputs(top_help, stdout) < 0 ? 125 : 0;
 	r = remote_open(w.host, &c, &err);

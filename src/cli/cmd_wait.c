@@ -89,16 +89,16 @@ static int wait_for(struct client *c, const char *prefix, bool json, int *ret_st
 int cmd_wait(int argc, char **argv)
 {
 	bool json = false;
-	const struct remote_flag flags[] = { { "--json", NULL, &json } };
-	struct remote_words w = { 0 };
+	struct remote_words w = { .flags = { { "--json", NULL, &json } },
+		                  .ids_max = REMOTE_IDS_MAX };
 	struct err err = { 0 };
 	struct client c;
-	int r = remote_parse(argc, argv, flags, ELEMENTSOF(flags), &w), status = 0;
+	int r = remote_parse("wait", argc, argv, &w, &err), status = 0;
 
-	if (r >= 0 && w.help)
+	if (r < 0)
+		return remote_failed(&err);
+	if (w.help)
 		return fputs(wait_help, stdout) < 0 ? 125 : 0;
-	if (r < 0 || !w.n_ids)
-		return remote_usage("wait");
 	r = remote_open(w.host, &c, &err);
 	if (r < 0)
 		return remote_failed(&err);

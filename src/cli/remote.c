@@ -6,12 +6,6 @@
 
 #include "cli/load.h"
 
-int remote_usage(const char *command)
-{
-	(void)fprintf(stderr, "brig: wrong usage\n      see \"brig %s --help\"\n", command);
-	return 2;
-}
-
 int remote_failed(const struct err *err)
 {
 	progress_clear();
@@ -21,33 +15,24 @@ int remote_failed(const struct err *err)
 	return err->code == ERR_INVALID ? 2 : err_code_exit(err->code);
 }
 
-static bool take_flag(const char *word, const struct remote_flag *flags, size_t n)
+int remote_parse(const char *command, int argc, char **argv, struct remote_words *ret,
+                 struct err *err)
 {
-	for (size_t i = 0; i < n; i++) {
-		if (!streq(word, flags[i].name) && !(flags[i].other && streq(word, flags[i].other)))
-			continue;
-		*flags[i].set = true;
-		return true;
-	}
-	return false;
-}
+	struct word known[REMOTE_FLAGS_MAX + 3] = {
+		{ "--host", &ret->host, NULL },
+		{ "--help", NULL, &ret->help },
+		{ "-h", NULL, &ret->help },
+	};
+	size_t n = 3;
+	int r;
 
-int remote_parse(int argc, char **argv, const struct remote_flag *flags, size_t n,
-                 struct remote_words *ret)
-{
-	for (int i = 1; i < argc; i++) {
-		if (streq(argv[i], "-h") || streq(argv[i], "--help"))
-			ret->help = true;
-		else if (streq(argv[i], "--host") && i + 1 < argc)
-			ret->host = argv[++i];
-		else if (take_flag(argv[i], flags, n))
-			continue;
-		else if (argv[i][0] == '-' || ret->n_ids == REMOTE_IDS_MAX)
-			return -EINVAL;
-		else
-			ret->ids[ret->n_ids++] = argv[i];
-	}
-	return 0;
+	for (size_t i = 0; i < REMOTE_FLAGS_MAX && ret->flags[i].name; i++)
+		known[n++] = ret->flags[i];
+	r = words_parse(command, argc, argv, known, n, ret->ids, ret->ids_max, err);
+	if (r < 0)
+		return r;
+	ret->n_ids = (size_t)r;
+	return ret->ids_max && !ret->help ? word_needed(command, "ID", ret->ids[0], err) : 0;
 }
 
 int remote_open(const char *host, struct client *ret, struct err *err)

@@ -7,27 +7,26 @@
 #include "cli/doc.h"
 #include "cli/follow.h"
 #include "cli/shown.h"
+#include "cli/words.h"
 
 #define REMOTE_IDS_MAX    256
 #define REMOTE_RESULT_MAX (1 * GIB)
 
 /* remote.c: says what was wrong; the exit status. */
-int remote_usage(const char *command);
 int remote_failed(const struct err *err);
 
 /* Words of these commands: --host, --help, ids, and flags of their own. */
-struct remote_flag {
-	const char *name, *other;
-	bool *set;
-};
+#define REMOTE_FLAGS_MAX 3
 struct remote_words {
+	struct word flags[REMOTE_FLAGS_MAX];
+	size_t ids_max; /* 0: it takes none; else it needs one */
 	const char *host;
 	bool help;
 	const char *ids[REMOTE_IDS_MAX];
 	size_t n_ids;
 };
-int remote_parse(int argc, char **argv, const struct remote_flag *flags, size_t n,
-                 struct remote_words *ret);
+int remote_parse(const char *command, int argc, char **argv, struct remote_words *ret,
+                 struct err *err);
 /* Ctrl-C ends what waits; the same as open_cancel() for a client. */
 int remote_open(const char *host, struct client *ret, struct err *err);
 void remote_close(struct client *c);

@@ -26,24 +26,56 @@ int option_wrong(const char *command, const char *word, const char *text, struct
 	return err_remedy(err, -EINVAL, "see \"brig %s --help\"", command);
 }
 
-int words_parse(int argc, char **argv, const struct word *known, size_t n_known,
-                const char **rest[], size_t n_rest)
+int word_needed(const char *command, const char *what, const char *word, struct err *err)
+{
+	if (what && !word)
+		return option_wrong(command, what, "is missing", err);
+	if (word && !what)
+		return option_wrong(command, word, "one word too many", err);
+	return 0;
+}
+
+/* 1: the value was taken, and it is the next word; 0: nothing of that. */
+static int take_option(const struct option_word *w, const struct word *known, size_t n,
+                       const char **ret_wrong)
+{
+	size_t i = 0;
+
+	while (i < n && !streq(w->name, known[i].name))
+		i++;
+	*ret_wrong = i == n                       ? "no such option"
+	             : known[i].flag && w->joined ? "takes no value"
+	             : known[i].flag || w->value  ? NULL
+	                                          : "needs a value";
+	if (*ret_wrong)
+		return -EINVAL;
+	if (known[i].flag) {
+		*known[i].flag = true;
+		return 0;
+	}
+	*known[i].value = w->value;
+	return !w->joined;
+}
+
+int words_parse(const char *command, int argc, char **argv, const struct word *known,
+                size_t n_known, const char *rest[], size_t max, struct err *err)
 {
 	size_t n = 0;
 
 	for (int i = 1; i < argc; i++) {
-		size_t k = 0;
+		struct option_word w = option_word(argc, argv, i);
+		const char *wrong = NULL;
+		int r = 0;
 
-		while (k < n_known && !streq(argv[i], known[k].name))
-			k++;
-		if (k < n_known && known[k].flag)
-			*known[k].flag = true;
-		else if (k < n_known && i + 1 < argc)
-			*known[k].value = argv[++i];
-		else if (argv[i][0] == '-' || n == n_rest)
-			return -EINVAL;
+		if (w.word[0] == '-')
+			r = take_option(&w, known, n_known, &wrong);
+		else if (n < max)
+			rest[n++] = w.word;
 		else
-			*rest[n++] = argv[i];
+			wrong = "one word too many";
+		if (wrong)
+			return option_wrong(command, w.word, wrong, err);
+		i += r;
 	}
-	return 0;
+	return (int)n;
 }

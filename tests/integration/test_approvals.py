@@ -724,6 +724,12 @@ def test_CF_08_everything_can_be_seen(user_desk):
     assert desk.look(asked)["request"]["args"][-1] == "END2"
 
 
+def test_CF_08_limits_are_told_as_they_are_given(user_desk):
+    asked = user_desk.ask_killed(RAN, "--cpus", "1.5")
+    assert " cpus=1.5 " in shown(user_desk, asked) + " ", shown(user_desk, asked)
+    assert user_desk.look(asked)["request"]["limits"]["cpus"] == 1.5
+
+
 # --- CF-09: floods --------------------------------------------------------------------------------
 
 def test_CF_09_too_many_questions_of_one_session(desk):

@@ -833,7 +833,33 @@ def test_help_has_an_example(brig_user, command):
 @pytest.mark.parametrize("command", ["ps", "logs", "wait", "cancel", "top"])
 def test_wrong_usage_is_status_2(brig_user, command):
     run = brig_user.command(command, "--nonsense")
-    assert run.status == 2 and "brig %s --help" % command in run.text, run
+    assert run.status == 2 and run.text == (
+        'brig: --nonsense: no such option\n      see "brig %s --help"\n' % command), run
+
+
+@pytest.mark.parametrize("words, wrong", [
+    ("ps x", "x: one word too many"), ("top x", "x: one word too many"),
+    ("logs", "ID: is missing"), ("logs a b", "b: one word too many"),
+    ("wait", "ID: is missing"), ("cancel", "ID: is missing"),
+    ("ps --host", "--host: needs a value"), ("ps --json=1", "--json=1: takes no value"),
+    ("ps " + "--x" * 40, "%.60s: no such option" % ("--x" * 40)),
+    ("approvals", "COMMAND: is missing"), ("approvals frob", "frob: no such command"),
+    ("approvals ls x", "x: one word too many"), ("approvals show", "ID: is missing"),
+    ("approvals show a b", "b: one word too many"), ("approvals ls -x", "-x: no such option"),
+    ("token", "COMMAND: is missing"), ("token frob --scope run", "frob: no such command"),
+    ("token ls --scope run", "--scope: not for this command"), ("token rm", "NAME: is missing"),
+    ("token rm a --json", "--json: not for this command"),
+])
+def test_wrong_usage_names_the_word(brig_user, words, wrong):
+    run = brig_user.command(*words.split())
+    assert (run.status, run.out) == (2, b""), run
+    assert run.text == 'brig: %s\n      see "brig %s --help"\n' % (wrong, words.split()[0]), run
+
+
+@pytest.mark.parametrize("command", ["ps", "top", "approvals ls"])
+def test_a_value_may_be_joined(brig_user, place, command):
+    run = brig_user.command(*command.split(), "--host=unix:%s/none.sock" % place)
+    assert run.status == 125 and "none.sock" in run.text and "option" not in run.text, run
 
 
 def bash_words(brig, *words):

@@ -135,7 +135,8 @@ def test_looking_makes_no_record(empty):
 @pytest.mark.parametrize("args", [
     [], ["dance"], ["ls", "x"], ["ls", "--dot"], ["ls", "-n"], ["ls", "-n", "x"], ["show"], ["show", "a", "b"],
     ["verify", "--yes"], ["prune"], ["prune", "--before", "2026"], ["prune", "--before", "yesterday"],
-    ["prune", "--before", "2026-02-31x"], ["prune", "--before", "-5d"], ["graph"], ["graph", "s", "--json", "--dot"],
+    ["prune", "--before", "2026-02-31x"], ["prune", "--before", "-5d"],
+    ["prune", "--before", "2026-02-30"], ["prune", "--before", "2025-02-29T00:00:00Z"], ["graph"], ["graph", "s", "--json", "--dot"],
     ["export", "--after", "-1"], ["--state-dir"],
 ], ids=" ".join)
 def test_wrong_usage(brig, record, args):

@@ -171,6 +171,31 @@ def test_logs_that_cannot_be_written(daemon, follow):
     assert done.returncode == FAILED and done.stderr == LOST + b"No space left on device\n", done
 
 
+@pytest.mark.parametrize("args", [["ps"], ["ps", "--json"], ["top", "--once"], ["wait", "--json"]], ids=" ".join)
+def test_what_a_daemon_says_must_arrive(daemon, args):
+    if "wait" in args:
+        run = Way("daemon", daemon).run("shell", "--json", "-c", "echo x")
+        args = args + [json.loads(run.stdout.decode())["execution_id"]]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([BRIG, *args], env=at(daemon), stdout=full, stderr=subprocess.PIPE,
+                              timeout=BOUND_S, check=False)
+    assert done.returncode == FAILED and b"No space left on device" in done.stderr, done
+
+
+def test_answers_of_a_batch_must_arrive():
+    request = {"language": "shell", "code": "echo x", "level": "degraded-ok"}
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([BRIG, "batch"], input=json.dumps(request).encode() + b"\n", stdout=full,
+                              stderr=subprocess.PIPE, timeout=BOUND_S, check=False)
+    assert done.returncode == FAILED and b"writing results failed: No space left" in done.stderr, done
+
+
+def test_a_receipt_must_arrive(way):
+    with open("/dev/full", "wb") as full:
+        done = way.run("shell", "--receipt", "-c", "echo x", stderr=full)
+    assert (done.returncode, done.stdout) == (FAILED, b"x\n"), done
+
+
 # Readers that do not read
 
 
