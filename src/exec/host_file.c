@@ -14,7 +14,11 @@ static int refuse(const char *path, const char *what, int r, struct err *err)
 	return err_remedy(err, r, "name a new or a regular file");
 }
 
-int host_file_check(const char *path, struct err *err)
+/*
+ * What is there must be a regular file or a link to one; nothing is well, too. A device, a FIFO, a
+ * socket, a directory and a link that leads nowhere or into /proc are not ours to replace.
+ */
+static int check(const char *path, struct err *err)
 {
 	CLEANUP_FD int fd =
 		sys_openat2(AT_FDCWD, path, O_PATH | O_CLOEXEC, 0, RESOLVE_NO_MAGICLINKS);
@@ -35,7 +39,7 @@ int host_file_check(const char *path, struct err *err)
 
 int host_file_begin(struct host_file *f, const char *path, struct err *err)
 {
-	int r = host_file_check(path, err);
+	int r = check(path, err);
 
 	f->path = path;
 	f->fd = FD_NONE;
@@ -71,7 +75,7 @@ static int commit(const struct host_file *f, struct err *err)
 
 	if (fchmod(f->fd, 0644) < 0)
 		return err_set(err, ERR_IO, errno, "write \"%.100s\"", f->path);
-	r = host_file_check(f->path, err);
+	r = check(f->path, err);
 	if (r >= 0 && rename(f->temp, f->path) < 0)
 		r = err_set(err, ERR_IO, errno, "write \"%.100s\"", f->path);
 	return r;

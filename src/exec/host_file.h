@@ -14,12 +14,7 @@ struct host_file {
 	char temp[PATH_MAX];
 };
 
-/*
- * What is there must be a regular file or a link to one; nothing is well, too. A device, a FIFO, a
- * socket, a directory and a link that leads nowhere or into /proc are not ours to replace.
- */
-int host_file_check(const char *path, struct err *err);
-/* Could one be made there now? */
+/* Could one be made there now? Nothing is left of the try. */
 int host_file_try(const char *path, struct err *err);
 /* A file beside it; host_file_end() must follow. */
 int host_file_begin(struct host_file *f, const char *path, struct err *err);
